@@ -285,7 +285,7 @@ def test_parsing_the_command_line_imports_nothing_heavy() -> None:
 
 
 OPENERS = {
-    "agent/core/net/": "the door and the egress proxy",
+    "agent/core/net/": "the web client and the egress proxy",
     "agent/model/": "the models themselves, their weights, their keys",
     "agent/integrations/mcp/host/": "servers that a person configured, in a process of their own",
     "agent/integrations/browser/service.py": "the running browser that a person's settings name",
@@ -295,14 +295,14 @@ OPENERS = {
     "agent/automation/training/atropos.py": "the trajectory API that a person named on the command line",
     "app/cli/health/checks.py": "the provider that a person configured",
 }
-"""What may speak to the network by itself, and to whom. Everything else asks the door
+"""What may speak to the network by itself, and to whom. Everything else uses `WebClient`
 (`agent.core.net.door`)."""
 _OPENING = (
     *("httpx2", "httpx", "httpcore2", "httpcore", "requests", "aiohttp", "urllib3", "http.client", "ftplib"),
     *("urllib.request", "websockets", "primp", "ddgs", "socket.create_connection", "smtplib", "telnetlib"),
 )
 BY_THE_PROXY = {"agent/integrations/web/search/ddgs_child.py"}
-"""Brings its own transport and is given the proxy of the door."""
+"""Brings its own transport and is given the proxy of the `WebClient`."""
 
 
 def test_there_is_one_door_to_the_network() -> None:

@@ -80,7 +80,7 @@ async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
 
 async def _messenger(home: Home, database: Database) -> Messenger:
     from agent.core.config.loader import load
-    from agent.core.net.door import Door
+    from agent.core.net.door import WebClient
     from agent.integrations.gateways.outgoing import OutgoingMessages
     from agent.integrations.senses.messages import Chats, Messenger
     from agent.integrations.senses.online import Online
@@ -90,7 +90,7 @@ async def _messenger(home: Home, database: Database) -> Messenger:
     # A secret address has to be sent, and only to where the person says.
     named = {each.url_env for each in targets.values() if each.url_env}
     secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
-    online = Online(Door(secrets=secrets, environ=os.environ))
+    online = Online(WebClient(secrets=secrets, environ=os.environ))
     chats = Chats(OutgoingMessages(loaded.settings.gateways, secrets), database, home.gateways)
     return Messenger(targets, loaded.environ, online, chats)
 

@@ -39,7 +39,7 @@ def set_setting(
     """
     path = _setting(key)
     field = setting_names.field_at(path)
-    has_default = field is not None and not field.is_required() and not setting_names.takes_nothing(field)
+    has_default = field is not None and not field.is_required() and not setting_names.is_nullable(field)
     if text.strip() == "null" and field is not None and has_default:
         unset_setting(home, key)
         return field.get_default(call_default_factory=True)

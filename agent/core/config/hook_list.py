@@ -129,7 +129,7 @@ class Hook:
         parts += [self.project] if self.project else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def hears_of(self, tool: str) -> bool:
+    def applies_to(self, tool: str) -> bool:
         """Return whether the hook applies to calls of a tool. It is True for an event without a tool."""
         if not tool:
             return True
@@ -155,7 +155,7 @@ class OtherHook(Protocol):
         """The digest that identifies the hook."""
         ...
 
-    def hears_of(self, tool: str) -> bool: ...
+    def applies_to(self, tool: str) -> bool: ...
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
         """Return the hook's answer to an event. Raises `HookError`."""

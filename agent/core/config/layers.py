@@ -235,7 +235,7 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
         wanted = re.sub(r"\.$", "", field_info.description or "")
         return f"`{name}` does not have the right form; it takes: {wanted}."
     takes = "a list" if detail["type"] == "list_type" and len(path) > 1 else ""
-    named = setting_names.takes(field_info)
+    named = setting_names.accepted_values(field_info)
     said = f"`{name}` is {_value_words(value)}"
     if isinstance(value, list) and rest and isinstance(at := rest[0], int) and at < len(value):
         said = f"`{name}`, entry {at + 1}, is {_value_words(value[at])}"

@@ -20,7 +20,7 @@ END = "<!-- settings end -->"
 def table() -> str:
     """Return all settings as a Markdown table: key, accepted values, default, meaning."""
     rows = [
-        (key, (setting_names.takes(field), default(field), field.description or ""))
+        (key, (setting_names.accepted_values(field), default(field), field.description or ""))
         for key, field in setting_names.settings()
     ]
     counts = Counter((_for_all_messengers(key), cells) for key, cells in rows)

@@ -142,12 +142,12 @@ def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Ite
             yield key, field
 
 
-def takes_nothing(field: FieldInfo) -> bool:
+def is_nullable(field: FieldInfo) -> bool:
     """Return whether a setting accepts `null`."""
     return NoneType in get_args(field.annotation)
 
 
-def takes(field: FieldInfo) -> str:
+def accepted_values(field: FieldInfo) -> str:
     """Return the accepted values of a setting in words, such as `a whole number, at least 1`."""
     if isinstance(field.json_schema_extra, dict) and isinstance(
         said := field.json_schema_extra.get("takes"), str

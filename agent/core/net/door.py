@@ -1,10 +1,10 @@
-"""The only network access (called the door) for requests that tools make for the model.
+"""The only network access, `WebClient`, for requests that tools make for the model.
 
 Supports http and https. The address is checked first. Then the permission check decides. Then the name is
 resolved, and every resolved address is checked before one of them is connected to. Every redirect is a
 separate request. Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and
-observers can replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that
-opens a door.
+observers can replace it: `WebClient(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code
+that creates a client.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from agent.core.net.exchange import (
     UnreachableError,
     chosen_network,
     connect_first,
+    outgoing_network,
     resolve_allowed,
-    way_out,
 )
 from agent.core.net.page_cache import KeptPage, PageCache
 from agent.core.net.proxy import EgressProxy
@@ -216,7 +216,7 @@ class Unpacker:
         return PackedError(f"sends more than {self._limit / 1_000_000:g} MB unpacked, which is not taken")
 
 
-DoorErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
+WebErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
 """The reason for a failure: a refused address, a malformed one, a secret in the request, too many or unsafe
 redirects, size or time limit exceeded, no connection, a body that cannot be decompressed.
 """
@@ -227,18 +227,18 @@ _OWN_HEADERS = frozenset(("authorization", "cookie", "x-api-key", "x-subscriptio
 AGENT = "Mozilla/5.0 (compatible; hermes-tui)"
 
 
-class DoorError(HermesError):
+class WebError(HermesError):
     """Raised for a failed request. The text is a sentence."""
 
     exit_code = ExitCode.UNREACHABLE
 
-    def __init__(self, sentence: str, kind: DoorErrorKind) -> None:
+    def __init__(self, sentence: str, kind: WebErrorKind) -> None:
         super().__init__(sentence)
-        self.kind: DoorErrorKind = kind
+        self.kind: WebErrorKind = kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorLimits:
+class WebLimits:
     """The size and time limits of one request."""
 
     size: int = 10_000_000
@@ -251,8 +251,8 @@ class DoorLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorRequest:
-    """A request through the door."""
+class WebRequest:
+    """A request of a `WebClient`."""
 
     url: str
     method: Literal["GET", "POST"] = "GET"
@@ -268,7 +268,7 @@ class DoorRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorAnswer:
+class WebResponse:
     """A complete HTTP response, whatever its status."""
 
     url: str
@@ -289,7 +289,7 @@ Opened = Callable[[str], bool]
 """A function that returns whether the user's own rules permit an address that is otherwise refused."""
 
 
-async def anybody(url: str, source: str) -> None:
+async def permit_all(url: str, source: str) -> None:
     """Permit every request, for callers that have no permission check."""
 
 
@@ -298,7 +298,7 @@ def nothing_opened(url: str) -> bool:
     return False
 
 
-class Door:
+class WebClient:
     """A client for requests of one home folder. `network` defaults to the one that `environ` configures."""
 
     def __init__(
@@ -307,20 +307,20 @@ class Door:
         secrets: Mapping[str, str] | None = None,
         network: Network | None = None,
         environ: Mapping[str, str] = os.environ,
-        limits: DoorLimits | None = None,
+        limits: WebLimits | None = None,
         cache: PageCache | None = None,
     ) -> None:
         chosen = network or chosen_network()
-        self.network = chosen or way_out(environ)
+        self.network = chosen or outgoing_network(environ)
         """The network for public hosts."""
         self._near = chosen or SystemNetwork()
         self.secrets = dict(secrets or {})
         self._scan = SecretScan(self.secrets)
-        self.limits = limits or DoorLimits()
+        self.limits = limits or WebLimits()
         self._cache = cache
 
     def check(self, url: str, *, base: WebAddress | None = None) -> WebAddress:
-        """Parse an address, relative to the page `base` if it is given. Raises `DoorError` if it is malformed
+        """Parse an address, relative to the page `base` if it is given. Raises `WebError` if it is malformed
         or refused even with permission.
         """
         found = self._read(url, base)
@@ -334,13 +334,13 @@ class Door:
 
     async def fetch(
         self,
-        request: DoorRequest,
+        request: WebRequest,
         *,
-        permit: Permit = anybody,
+        permit: Permit = permit_all,
         opened: Opened = nothing_opened,
-        limits: DoorLimits | None = None,
-    ) -> DoorAnswer:
-        """Return the response to a request after redirects. Raises `DoorError`, and `permit`'s errors."""
+        limits: WebLimits | None = None,
+    ) -> WebResponse:
+        """Return the response to a request after redirects. Raises `WebError`, and `permit`'s errors."""
         limits = limits or self.limits
         here, led, source = self._read(request.url, None), (), ""
         is_own = self._is_own(here, request, opened)
@@ -349,7 +349,7 @@ class Door:
         while True:
             if not is_own and (why := refusal(here)) is not None:
                 raise _refusal(here, why, source)
-            self._look(here, request.body)
+            self._refuse_secret(here, request.body)
             await permit(here.url, source)
             began = loop.time()
             try:
@@ -357,19 +357,17 @@ class Door:
                     answer = await self._ask(here, request, limits, is_own=is_own)
             except TimeoutError:
                 sentence = f"{here.authority} did not answer within {limits.seconds:g} s; try again later."
-                raise DoorError(sentence, "time") from None
+                raise WebError(sentence, "time") from None
             left -= loop.time() - began
             location = answer.headers.get("location", "")
             if answer.status not in _REDIRECTS or not location:
                 return replace(answer, redirects=led)
             led = (*led, here.url)
             if len(led) > limits.redirects:
-                raise DoorError(
-                    f"{here.authority} redirects more than {limits.redirects} times.", "redirects"
-                )
+                raise WebError(f"{here.authority} redirects more than {limits.redirects} times.", "redirects")
             there = self._read(location, here)
             if here.is_encrypted and not there.is_encrypted and not request.downgrade:
-                raise DoorError(
+                raise WebError(
                     f"{here.authority} redirects to {there.url} without encryption, which is not followed; "
                     "fetch that address itself if it is meant.",
                     "redirects",
@@ -383,27 +381,27 @@ class Door:
         try:
             return web_address(url, base=base)
         except AddressError as error:
-            raise DoorError(str(error), "form") from None
+            raise WebError(str(error), "form") from None
 
-    def _is_own(self, found: WebAddress, request: DoorRequest, opened: Opened) -> bool:
+    def _is_own(self, found: WebAddress, request: WebRequest, opened: Opened) -> bool:
         if request.own:
             return self._read(request.own, None).origin == found.origin
         return opened(found.url)
 
-    def _look(self, found: WebAddress, body: bytes) -> None:
-        """Raise `DoorError` for a request that contains a known secret in its address or body."""
+    def _refuse_secret(self, found: WebAddress, body: bytes) -> None:
+        """Raise `WebError` for a request that contains a known secret in its address or body."""
         name = self._scan.find(found.path.encode()) or self._scan.find_in_host(found.host)
         if name is None and body:
             name = self._scan.find(body)
         if name is not None:
-            raise DoorError(
+            raise WebError(
                 f"What was to leave for {found.authority} holds the secret {name}; secrets never leave.",
                 "secret",
             )
 
     async def _ask(
-        self, found: WebAddress, request: DoorRequest, limits: DoorLimits, *, is_own: bool
-    ) -> DoorAnswer:
+        self, found: WebAddress, request: WebRequest, limits: WebLimits, *, is_own: bool
+    ) -> WebResponse:
         """Send one request and return its response, without following redirects."""
         sent = {
             "User-Agent": AGENT,
@@ -431,12 +429,12 @@ class Door:
     async def _exchange(
         self,
         found: WebAddress,
-        request: DoorRequest,
+        request: WebRequest,
         sent: Mapping[str, str],
-        limits: DoorLimits,
+        limits: WebLimits,
         *,
         is_own: bool,
-    ) -> DoorAnswer:
+    ) -> WebResponse:
         import httpcore2
 
         context = await asyncio.to_thread(tls_context) if found.is_encrypted else None
@@ -458,9 +456,9 @@ class Door:
         except RefusedAddressError as error:
             raise _refusal(found, str(error)) from None
         except UnreachableError as error:
-            raise DoorError(f"{found.authority} {error}.", "unreachable") from None
+            raise WebError(f"{found.authority} {error}.", "unreachable") from None
         except PackedError as error:
-            raise DoorError(f"{found.authority} {error}.", "packed") from None
+            raise WebError(f"{found.authority} {error}.", "packed") from None
         except (
             httpcore2.NetworkError,
             httpcore2.ProtocolError,
@@ -468,11 +466,11 @@ class Door:
             OSError,
         ) as error:
             cause = address_text(str(error).strip().rstrip(".")) or "the connection broke off"
-            raise DoorError(f"{found.authority} cannot be reached: {cause}.", "unreachable") from None
+            raise WebError(f"{found.authority} cannot be reached: {cause}.", "unreachable") from None
 
     async def _answer_of(
-        self, found: WebAddress, response: httpcore2.Response, limits: DoorLimits
-    ) -> DoorAnswer:
+        self, found: WebAddress, response: httpcore2.Response, limits: WebLimits
+    ) -> WebResponse:
         headers: dict[str, str] = {}
         for raw_name, raw_value in response.headers:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -489,7 +487,7 @@ class Door:
                 body += unpacker.feed(piece[start : start + _SLICE])
                 if len(body) > _MUCH:
                     await asyncio.sleep(0)
-        return DoorAnswer(url=found.url, status=response.status, headers=headers, body=bytes(body))
+        return WebResponse(url=found.url, status=response.status, headers=headers, body=bytes(body))
 
 
 _SLICE = 16 * 1024
@@ -507,7 +505,7 @@ def tls_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _following(request: DoorRequest, status: int, *, same: bool) -> DoorRequest:
+def _following(request: WebRequest, status: int, *, same: bool) -> WebRequest:
     """Return the request to send after a redirect. `same` means that it leads to the same origin."""
     if status not in (307, 308) and request.method == "POST":
         request = replace(request, method="GET", body=b"")
@@ -517,7 +515,7 @@ def _following(request: DoorRequest, status: int, *, same: bool) -> DoorRequest:
     return replace(request, headers=kept, method="GET", body=b"", own="")
 
 
-def _same(answer: DoorAnswer, before: KeptPage) -> DoorAnswer:
+def _same(answer: WebResponse, before: KeptPage) -> WebResponse:
     headers = {
         **before.headers,
         **{name: answer.headers[name] for name in ("date",) if name in answer.headers},
@@ -525,12 +523,12 @@ def _same(answer: DoorAnswer, before: KeptPage) -> DoorAnswer:
     return replace(answer, status=200, headers=headers, body=before.body, revalidated=True)
 
 
-def _refusal(found: WebAddress, why: str, source: str = "") -> DoorError:
+def _refusal(found: WebAddress, why: str, source: str = "") -> WebError:
     which = f"{source} redirects to {found.authority}, which" if source else found.authority
     way = ""
     if not source and _can_be_opened(found):
         way = f"; `hermes permissions allow 'fetch({found.origin}/**)'` opens just this one"
-    return DoorError(f"{which} is never reached: it {why}{way}.", "address")
+    return WebError(f"{which} is never reached: it {why}{way}.", "address")
 
 
 def _can_be_opened(found: WebAddress) -> bool:
@@ -539,24 +537,22 @@ def _can_be_opened(found: WebAddress) -> bool:
     return found.host == "localhost" or (bool(named) and not any(map(is_metadata, named)))
 
 
-def _too_large(found: WebAddress, size: int) -> DoorError:
-    return DoorError(
-        f"{found.authority} sends more than {size / 1_000_000:g} MB, which is not taken.", "size"
-    )
+def _too_large(found: WebAddress, size: int) -> WebError:
+    return WebError(f"{found.authority} sends more than {size / 1_000_000:g} MB, which is not taken.", "size")
 
 
 @asynccontextmanager
-async def door_proxy(door: Door, lets: Callable[[str], bool]) -> AsyncIterator[str]:
+async def client_proxy(client: WebClient, lets: Callable[[str], bool]) -> AsyncIterator[str]:
     """Run a proxy inside this context, for those hosts that `lets` accepts; yield the proxy's address.
 
-    It checks addresses and searches for secrets as the door does. `lets` is called in a separate thread.
+    It checks addresses and searches for secrets as the client does. `lets` is called in a separate thread.
     """
 
     async def decide(host: str, port: int) -> str | None:
         return None if port in (80, 443) and lets(host) else "is not what this search was let through for"
 
     listener = socket.create_server(("127.0.0.1", 0))
-    proxy = EgressProxy(decide, secrets=door.secrets, network=door.network)
+    proxy = EgressProxy(decide, secrets=client.secrets, network=client.network)
     proxy.start()
     proxy.listen(listener)
     try:
@@ -619,7 +615,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection in the form that the HTTP library uses. It ignores timeouts, which the door enforces."""
+    """A connection in the form that the HTTP library uses. It ignores timeouts, which the client enforces."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

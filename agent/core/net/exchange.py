@@ -27,7 +27,7 @@ _PIECE = 1 << 20
 _HAS_SPLICE = hasattr(os, "splice")
 
 
-async def pour(source: socket.socket, target: socket.socket) -> None:
+async def relay(source: socket.socket, target: socket.socket) -> None:
     """Pass all data from `source` to `target`, then signal its end.
 
     The kernel moves the bytes without copying them, if it can. Raises `OSError`.
@@ -41,12 +41,12 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
     half_close(target)
 
 
-async def both_ways(one: socket.socket, other: socket.socket) -> None:
+async def relay_both_ways(one: socket.socket, other: socket.socket) -> None:
     """Relay data in both directions until both have ended, or until one fails. Raises `OSError`."""
-    await together(pour(one, other), pour(other, one))
+    await run_all(relay(one, other), relay(other, one))
 
 
-async def together(*work: Coroutine[Any, Any, None]) -> None:
+async def run_all(*work: Coroutine[Any, Any, None]) -> None:
     """Run all coroutines concurrently; the first error cancels the others and is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
@@ -57,7 +57,7 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def readable(source: socket.socket) -> None:
+async def wait_readable(source: socket.socket) -> None:
     """Wait until `source` has data to read or has ended."""
     loop = asyncio.get_running_loop()
     await _ready(source.fileno(), loop.add_reader, loop.remove_reader)
@@ -79,7 +79,7 @@ async def _splice(source: socket.socket, target: socket.socket) -> None:
             try:
                 count = os.splice(source.fileno(), write_end, _PIECE, flags=os.SPLICE_F_NONBLOCK)
             except BlockingIOError:
-                await readable(source)
+                await wait_readable(source)
                 continue
             if count == 0:
                 return
@@ -294,7 +294,7 @@ class ExchangeRules:
     decide: Decide
     scan: SecretScan
     network: Network
-    told: Callable[[ProxyRefusal], None]
+    on_refusal: Callable[[ProxyRefusal], None]
     """A function called with every refused connection, before the client is answered."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
     """A function that returns whether the user has listed the host as part of their own network."""
@@ -339,7 +339,7 @@ class ProxyExchange:
         head, rest = found
         request = parse(head)
         self._host, self._port = request.host, request.port
-        self._look(head, request)
+        self._refuse_forbidden(head, request)
         await self._permit(request)
         with await self._reach() as server:
             if request.is_tunnel:
@@ -363,11 +363,11 @@ class ProxyExchange:
             raise RequestError(408, "The head of the request did not come in time.") from None
         return bytes(data[: end + 4]), bytes(data[end + 4 :])
 
-    def _look(self, head: bytes, request: RequestHead) -> None:
+    def _refuse_forbidden(self, head: bytes, request: RequestHead) -> None:
         """Refuse requests that can never be allowed, before the user is asked."""
         name = self._rules.scan.find(head) or self._rules.scan.find_in_host(request.host)
         if name is not None:
-            raise self._holds(name)
+            raise self._secret_error(name)
         lifts = self._rules.lifts
         self._is_lifted = lifts is not None and lifts.allows(
             request.host, request.port, headers_of(head), is_tunnel=request.is_tunnel
@@ -401,7 +401,7 @@ class ProxyExchange:
 
     async def _wait_until_closed(self) -> None:
         """Wait until the client has closed its side; forever if it sends data first."""
-        await readable(self._client)
+        await wait_readable(self._client)
         if self._client.recv(1, socket.MSG_PEEK):
             # The client sends before the tunnel is confirmed: from here on its end cannot be detected.
             await asyncio.Future()
@@ -423,7 +423,7 @@ class ProxyExchange:
     async def _tunnel(self, server: socket.socket, rest: bytes) -> None:
         self._is_answered = True
         await self._loop.sock_sendall(self._client, _ESTABLISHED)
-        await together(self._from_client(server, rest), pour(server, self._client))
+        await run_all(self._from_client(server, rest), relay(server, self._client))
 
     async def _from_client(self, server: socket.socket, data: bytes) -> None:
         """Forward the client's data in a tunnel: TLS for the permitted host, or data checked for secrets."""
@@ -434,7 +434,9 @@ class ProxyExchange:
                     patience.reschedule(None)
                     data = await self._loop.sock_recv(self._client, _READ)
                     patience.reschedule(self._loop.time() + HEAD_PATIENCE)
-                while data[:1] == b"\x16" and (len(data) < 2 or (http_head.is_tls(data) and missing(data))):
+                while data[:1] == b"\x16" and (
+                    len(data) < 2 or (http_head.is_tls(data) and is_incomplete(data))
+                ):
                     more = await self._loop.sock_recv(self._client, _READ)
                     if not more:
                         break
@@ -442,11 +444,11 @@ class ProxyExchange:
         except TimeoutError:
             raise _RefusedError(408, "request", "The tunnel did not begin in time.") from None
         if self._is_lifted:
-            data = await self._look_inside(data)
+            data = await self._check_inner_request(data)
         if http_head.is_tls(data):
-            self._compare(data)
+            self._check_server_name(data)
             await self._loop.sock_sendall(server, data)
-            await pour(self._client, server)
+            await relay(self._client, server)
             return
         stream = self._rules.scan.stream(ends=False)
         while data:
@@ -455,7 +457,7 @@ class ProxyExchange:
         await self._loop.sock_sendall(server, stream.end())
         half_close(server)
 
-    async def _look_inside(self, data: bytes) -> bytes:
+    async def _check_inner_request(self, data: bytes) -> bytes:
         """Check the first request in a tunnel against the rule that permitted its address; return it."""
         headers = None
         if not http_head.is_tls(data):
@@ -470,7 +472,7 @@ class ProxyExchange:
             raise _RefusedError(403, "address", f"{self._target()} is not reached from a page of elsewhere.")
         return data
 
-    def _compare(self, hello: bytes) -> None:
+    def _check_server_name(self, hello: bytes) -> None:
         """Refuse a connection whose TLS hello names a host other than the permitted one."""
         try:
             name = http_head.server_name(hello)
@@ -499,9 +501,9 @@ class ProxyExchange:
             await asyncio.gather(uploading, answering, return_exceptions=True)
 
     async def _respond(self, server: socket.socket) -> None:
-        await readable(server)
+        await wait_readable(server)
         self._is_answered = True
-        await pour(server, self._client)
+        await relay(server, self._client)
 
     async def _body(self, server: socket.socket, request: RequestHead, data: bytes) -> None:
         """Forward the body of a request. Data after the body is not forwarded, because it would be an
@@ -524,10 +526,10 @@ class ProxyExchange:
     async def _send(self, server: socket.socket, found: tuple[bytes, str | None]) -> None:
         data, name = found
         if name is not None:
-            raise self._holds(name)
+            raise self._secret_error(name)
         await self._loop.sock_sendall(server, data)
 
-    def _holds(self, name: str) -> _RefusedError:
+    def _secret_error(self, name: str) -> _RefusedError:
         sentence = f"What was to leave for {self._target()} holds the secret {name}; secrets never leave."
         return _RefusedError(403, "secret", sentence)
 
@@ -540,7 +542,7 @@ class ProxyExchange:
 
     async def _refuse(self, status: int, kind: RefusalKind, sentence: str) -> None:
         """Report the refusal, send its reason to the client, and wait briefly until that is read."""
-        self._rules.told(ProxyRefusal(self._host, self._port, kind, sentence))
+        self._rules.on_refusal(ProxyRefusal(self._host, self._port, kind, sentence))
         if self._is_answered:
             return
         plain = "".join(each if " " <= each <= "~" else "?" for each in sentence)
@@ -566,7 +568,7 @@ def headers_of(head: bytes) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.strip().decode("latin-1") for name, _, value in pairs}
 
 
-def missing(data: bytes) -> bool:
+def is_incomplete(data: bytes) -> bool:
     """Return whether the first TLS record is incomplete; False if it is already too long."""
     return len(data) < http_head.LARGEST and http_head.missing(data) > 0
 
@@ -580,7 +582,7 @@ _chosen: list[Network] = []
 
 @contextmanager
 def use_network(network: Network) -> Iterator[None]:
-    """Make all doors and proxies that are opened inside this context use `network`."""
+    """Make all web clients and proxies that are created inside this context use `network`."""
     _chosen.append(network)
     try:
         yield
@@ -634,7 +636,7 @@ class UpstreamNetwork:
         return await self._system.connect(addresses[-1], port)
 
 
-def way_out(environ: Mapping[str, str]) -> Network:
+def outgoing_network(environ: Mapping[str, str]) -> Network:
     """Return the network to use: that of `use_network`, else the proxy in `environ`, else the system's."""
     if (chosen := chosen_network()) is not None:
         return chosen

@@ -27,8 +27,8 @@ from agent.core.net.exchange import (
     ProxyRefusal,
     SocketTasks,
     SystemNetwork,
-    both_ways,
-    readable,
+    relay_both_ways,
+    wait_readable,
 )
 from agent.core.net.listening import listening
 from agent.core.net.secret_scan import SecretScan
@@ -140,7 +140,7 @@ class PortForwarder:
                 inside.setblocking(False)
                 host = "::1" if target.is_v6 else "127.0.0.1"
                 await loop.sock_connect(inside, (host, target.port))
-                await both_ways(client, inside)
+                await relay_both_ways(client, inside)
 
 
 async def offer(listener: socket.socket, port: int) -> None:
@@ -151,7 +151,7 @@ async def offer(listener: socket.socket, port: int) -> None:
         with client, suppress(OSError), socket.socket() as service:
             service.setblocking(False)
             await asyncio.get_running_loop().sock_connect(service, ("127.0.0.1", port))
-            await both_ways(client, service)
+            await relay_both_ways(client, service)
 
     try:
         await accepting(listener, lambda client: relays.start(relay(client), client))
@@ -168,7 +168,7 @@ async def accepting(listener: socket.socket, take: Callable[[socket.socket], obj
     with listener:
         while True:
             try:
-                await readable(listener)
+                await wait_readable(listener)
                 client, _ = listener.accept()
             except BlockingIOError:
                 # The client disconnected before it was accepted.
@@ -206,7 +206,7 @@ _RESOLVERS = 16
 class EgressProxy:
     """The proxy for listening sockets, run in its own thread from `start` to `close`.
 
-    `decide` is called in the proxy's loop to permit a host; `told` is called there with every refused
+    `decide` is called in the proxy's loop to permit a host; `on_refusal` is called there with every refused
     connection. `is_own` returns whether the user has listed a host as part of their own network. `lifting`
     allows requests whose address would otherwise be refused.
     """
@@ -216,13 +216,13 @@ class EgressProxy:
         decide: Decide,
         *,
         secrets: Mapping[str, str] | None = None,
-        told: Callable[[ProxyRefusal], None] = lambda refusal: None,
+        on_refusal: Callable[[ProxyRefusal], None] = lambda refusal: None,
         network: Network | None = None,
         is_own: Callable[[str, int], bool] = lambda host, port: False,
         lifting: Lifts | None = None,
     ) -> None:
         self._rules = ExchangeRules(
-            decide, SecretScan(secrets or {}), network or SystemNetwork(), told, is_own, lifting
+            decide, SecretScan(secrets or {}), network or SystemNetwork(), on_refusal, is_own, lifting
         )
         self._loop = asyncio.new_event_loop()
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "egress-resolver")

@@ -280,7 +280,7 @@ class Store:
         """Create a branch that ends at a node of the session, or is empty. Nothing is copied."""
         return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
 
-    async def goes_on(self, node: int) -> bool:
+    async def has_children(self, node: int) -> bool:
         """Return whether any branch continues after a node."""
         return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.core.home import Home
-from agent.core.net.exchange import Decide, ProxyRefusal, way_out
+from agent.core.net.exchange import Decide, ProxyRefusal, outgoing_network
 from agent.core.net.proxy import EgressProxy
 from agent.integrations.browser.profile import BrowserProfile, Lifting
 from agent.integrations.plugins.process import GrantedPaths, plugin_policy
@@ -88,7 +88,7 @@ class BrowserNetwork:
         """
         self._opened: OpenedSpace | None = open_space(bubblewrap) if bubblewrap else None
         self._proxy = EgressProxy(
-            decide, secrets=secrets, told=told, network=way_out(environ), lifting=lifting
+            decide, secrets=secrets, on_refusal=told, network=outgoing_network(environ), lifting=lifting
         )
         self._proxy.start()
         if self._opened is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.core.home import Home, private_folder
-from agent.core.net.door import AddressError, Door, DoorError, DoorRequest, web_address
+from agent.core.net.door import AddressError, WebClient, WebError, WebRequest, web_address
 from agent.core.net.door import refusal as refused
 from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
@@ -260,11 +260,11 @@ async def open_running(url: str) -> OpenedBrowser:
     address = url
     if urlsplit(url).scheme in ("http", "https"):
         try:
-            answer = await Door().fetch(
-                DoorRequest(url=f"{url.rstrip('/')}/json/version", own=url, kept=False)
+            answer = await WebClient().fetch(
+                WebRequest(url=f"{url.rstrip('/')}/json/version", own=url, kept=False)
             )
             address = str(json.loads(answer.body)["webSocketDebuggerUrl"])
-        except (DoorError, ValueError, KeyError, TypeError) as error:
+        except (WebError, ValueError, KeyError, TypeError) as error:
             raise ToolError(
                 f"No browser answers at browser.cdp_url ({clean(url)[:200]}): {error} Start it with "
                 "--remote-debugging-port=9222."
@@ -304,7 +304,7 @@ async def open_browserbase(environ: Mapping[str, str], base: str = BROWSERBASE) 
 
 async def _browserbase(base: str, path: str, key: str, body: Mapping[str, Any]) -> Any:
     headers = {"X-BB-API-Key": key, "Content-Type": "application/json"}
-    request = DoorRequest(
+    request = WebRequest(
         url=f"{base}{path}",
         method="POST",
         headers=headers,
@@ -313,8 +313,8 @@ async def _browserbase(base: str, path: str, key: str, body: Mapping[str, Any]) 
         kept=False,
     )
     try:
-        answer = await Door().fetch(request)
-    except DoorError as error:
+        answer = await WebClient().fetch(request)
+    except WebError as error:
         raise ToolError(f"Browserbase cannot be reached: {error}") from error
     if answer.status >= 400:
         said = clean(answer.body[:200].decode("utf-8", "replace"))

@@ -188,7 +188,7 @@ class SessionHooks:
 
     def requires(self, event: HookEvent, tool: str = "") -> bool:
         """Return whether a hook must answer before the session may continue."""
-        return any(hook.required and hook.hears_of(tool) for hook in self._hooks.get(event, ()))
+        return any(hook.required and hook.applies_to(tool) for hook in self._hooks.get(event, ()))
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
         """Return the combined answer of the hooks on a tool call that is about to be made."""
@@ -204,7 +204,7 @@ class SessionHooks:
 
     def tell(self, event: HookEvent, tool: str = "", **fields: Any) -> None:
         """Notify hooks of an event, in order and in the background; dropped if too many are waiting."""
-        if not any(hook.hears_of(tool) for hook in self._hooks.get(event, ())):
+        if not any(hook.applies_to(tool) for hook in self._hooks.get(event, ())):
             return
         try:
             self._waiting.put_nowait((event, tool, fields))
@@ -268,7 +268,7 @@ class SessionHooks:
         """Return the hooks' combined answer; each receives what earlier ones rewrote, until one blocks."""
         answer = HookAnswer()
         for hook in self._hooks.get(event, ()):
-            if not hook.hears_of(tool):
+            if not hook.applies_to(tool):
                 continue
             payload = {"event": event, "session": self._session, "workspace": str(self._workspace), **fields}
             if tool:

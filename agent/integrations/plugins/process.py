@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.core.home import PRIVATE_FILE, Home, private_folder
-from agent.core.net.exchange import Decide, way_out
+from agent.core.net.exchange import Decide, outgoing_network
 from agent.core.net.hosts import HostEntry, HostList, entry, own_networks, services
 from agent.errors import ConfigError
 from agent.integrations.plugins.child.hermes_plugin_child.context import Context, run
@@ -269,7 +269,7 @@ class PluginNetwork:
         filtered = FilteredNetwork(
             sandbox.path,
             secrets=secrets,
-            network=way_out(os.environ),
+            network=outgoing_network(os.environ),
             services=services(hosts),
             is_own=own_networks(hosts).lists,
         )

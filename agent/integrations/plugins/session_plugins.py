@@ -249,7 +249,7 @@ class HandlerHook:
         """A value that distinguishes this hook from others."""
         return f"plugin {self.runner.name} {self.event}"
 
-    def hears_of(self, tool: str) -> bool:
+    def applies_to(self, tool: str) -> bool:
         """Return True: the hook is called for every tool, and its handler decides what to do."""
         return True
 
@@ -286,9 +286,9 @@ class CommandHook:
         """A value that distinguishes this hook from others."""
         return f"plugin {self.runner.name} {self.hook.digest}"
 
-    def hears_of(self, tool: str) -> bool:
+    def applies_to(self, tool: str) -> bool:
         """Return whether the hook is called for a tool."""
-        return self.hook.hears_of(tool)
+        return self.hook.applies_to(tool)
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
         """Run the command and return the answer in its output. Raises `HookError`."""

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.core.net.door import DoorLimits
+from agent.core.net.door import WebLimits
 from agent.errors import HermesError
 from agent.integrations.senses.kinds import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
@@ -85,7 +85,7 @@ class Transcriber:
             FormPart(name="file", data=data, file=f"recording{ending}", media_type=_KINDS[ending]),
         ]
         async with self._pay(f"openai/{settings.model}", settings.price):
-            limits = DoorLimits(seconds=SECONDS)
+            limits = WebLimits(seconds=SECONDS)
             answer = await self._online.json_form(service, "/audio/transcriptions", parts, limits)
         text = answer.get("text") if isinstance(answer, Mapping) else None
         if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""Requests for images and to configured services, all through one `Door`."""
+"""Requests for images and to configured services, all through one `WebClient`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
+from agent.core.net.door import WebClient, WebError, WebLimits, WebRequest, WebResponse
 from tools.results import ToolError
 from tools.services.actions import Fetch, Permit
 from tools.text.words import one_line
 
-PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)
+PICTURE = WebLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)
 _LONGEST_WORDS = 300
 
 
@@ -46,8 +46,8 @@ class FormPart:
 class Online:
     """Requests for images and to services."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, client: WebClient) -> None:
+        self._client = client
 
     async def picture(self, url: str, tool: str, permit: Permit) -> bytes:
         """Return an image fetched from the web. Raises `ToolError`, and what `permit` raises."""
@@ -55,7 +55,7 @@ class Online:
         async def ask(address: str, _source: str) -> None:
             await permit(Fetch(tool=tool, url=address))
 
-        answer = await self._fetch(DoorRequest(url=url, headers={"Accept": "image/*"}), PICTURE, ask)
+        answer = await self._fetch(WebRequest(url=url, headers={"Accept": "image/*"}), PICTURE, ask)
         if answer.status >= 400:
             raise ToolError(f"{urlsplit(answer.url).netloc} answers {answer.status}; there is no picture.")
         return answer.body
@@ -63,10 +63,10 @@ class Online:
     async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
         """Return an image that a service made and offers at a URL. Raises `ToolError`."""
         await permit(action)
-        return (await self._fetch(DoorRequest(url=url, kept=False), PICTURE, _allow)).body
+        return (await self._fetch(WebRequest(url=url, kept=False), PICTURE, _allow)).body
 
     async def json_form(
-        self, service: ServiceAddress, path: str, parts: Sequence[FormPart], limits: DoorLimits
+        self, service: ServiceAddress, path: str, parts: Sequence[FormPart], limits: WebLimits
     ) -> Any:
         """Send a form to a service and return its JSON answer. Raises `ToolError`."""
         return _parse_json(service, await self.raw(service, path, parts=parts, limits=limits))
@@ -78,7 +78,7 @@ class Online:
         body: Any = None,
         *,
         method: Literal["GET", "POST"] = "POST",
-        limits: DoorLimits | None = None,
+        limits: WebLimits | None = None,
     ) -> Any:
         """Send a request to a service and return its JSON answer. Raises `ToolError`."""
         return _parse_json(service, await self.raw(service, path, body, method=method, limits=limits))
@@ -92,8 +92,8 @@ class Online:
         method: Literal["GET", "POST"] = "POST",
         parts: Sequence[FormPart] = (),
         headers: Mapping[str, str] | None = None,
-        limits: DoorLimits | None = None,
-    ) -> DoorAnswer:
+        limits: WebLimits | None = None,
+    ) -> WebResponse:
         """Send JSON, text or a form to a service and return its answer.
 
         Raises `ToolError` with the service's own error message.
@@ -107,7 +107,7 @@ class Online:
         elif body is not None:
             data = json.dumps(body, ensure_ascii=False).encode()
             sent["Content-Type"] = "application/json"
-        request = DoorRequest(
+        request = WebRequest(
             url=service.base.rstrip("/") + path,
             method=method,
             headers=sent,
@@ -115,7 +115,7 @@ class Online:
             own=service.base,
             kept=False,
         )
-        answer = await self._fetch(request, limits or DoorLimits(), _allow)
+        answer = await self._fetch(request, limits or WebLimits(), _allow)
         if answer.status >= 400:
             words = complaint(answer.body)
             said = f": {words}" if words else "; look at its key and its settings"
@@ -125,15 +125,15 @@ class Online:
         return answer
 
     async def _fetch(
-        self, request: DoorRequest, limits: DoorLimits, permit: Callable[[str, str], Awaitable[None]]
-    ) -> DoorAnswer:
+        self, request: WebRequest, limits: WebLimits, permit: Callable[[str, str], Awaitable[None]]
+    ) -> WebResponse:
         try:
-            return await self._door.fetch(request, permit=permit, limits=limits)
-        except DoorError as error:
+            return await self._client.fetch(request, permit=permit, limits=limits)
+        except WebError as error:
             raise ToolError(str(error)) from error
 
 
-def _parse_json(service: ServiceAddress, answer: DoorAnswer) -> Any:
+def _parse_json(service: ServiceAddress, answer: WebResponse) -> Any:
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import AttachmentError, AttachmentStore
 from agent.core.messages import Attachment, Image, Message
-from agent.core.net.door import DoorLimits
+from agent.core.net.door import WebLimits
 from agent.errors import HermesError
 from agent.integrations.senses.hearing import Payment
 from agent.integrations.senses.kinds import command, picture_ending
@@ -200,8 +200,8 @@ class Artist:
         return ServiceAddress(name="The image service", base=settings.base_url, headers=headers)
 
     @property
-    def _limits(self) -> DoorLimits:
-        return DoorLimits(size=40_000_000, unpacked=40_000_000, seconds=self._settings.timeout)
+    def _limits(self) -> WebLimits:
+        return WebLimits(size=40_000_000, unpacked=40_000_000, seconds=self._settings.timeout)
 
     async def _by_openai(
         self, service: ServiceAddress, drawing: PictureOrder, permit: Permit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.core.config.known_secrets import known_secrets
-from agent.core.net.door import Door
+from agent.core.net.door import WebClient
 from agent.errors import HermesError
 from agent.integrations.senses.hearing import (
     Payment,
@@ -292,7 +292,7 @@ class Dictation:
             if self._brought is not None:
                 said = await transcribe_sound(self._brought, sound, ".wav", "", _allow)
             else:
-                online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
+                online = Online(WebClient(secrets=known_secrets(self._variables), environ=self._environ))
                 listener = Transcriber(self._settings, self._variables, online, _record_no_cost)
                 said = await listener.hear(self._by, sound, "said.wav", "", _allow)
         except ToolError as error:

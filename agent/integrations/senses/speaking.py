@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from agent.core.net.door import DoorLimits
+from agent.core.net.door import WebLimits
 from agent.integrations.senses.hearing import Payment
 from agent.integrations.senses.kinds import command, sound_ending
 from agent.integrations.senses.online import Online, ServiceAddress
@@ -37,7 +37,7 @@ RATE = 24_000
 """The sample rate of hibari's output, in samples per second."""
 SECONDS = 120.0
 _CHILD = Path(__file__).with_name("speech_child.py")
-_LIMITS = DoorLimits(size=40_000_000, unpacked=40_000_000, seconds=SECONDS)
+_LIMITS = WebLimits(size=40_000_000, unpacked=40_000_000, seconds=SECONDS)
 _ELEVENLABS_VOICE, _ELEVENLABS_MODEL = "21m00Tcm4TlvDq8ikWAM", "eleven_multilingual_v2"
 
 

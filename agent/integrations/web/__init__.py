@@ -1,1 +1,1 @@
-"""Web access for an agent: searching, reading pages, following links. All requests go through the `Door`."""
+"""Web access for an agent: searching, reading pages, following links. All requests go through `WebClient`."""

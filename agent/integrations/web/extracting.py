@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.core.net.door import DoorAnswer, DoorError, DoorRequest
+from agent.core.net.door import WebError, WebRequest, WebResponse
 from agent.errors import HermesError
 from agent.integrations.web.reading.passages import MOST, ReadPage, UnreadableError, passages
 from agent.integrations.web.services import CallGate, WebServices
@@ -34,7 +34,7 @@ _TAIL = 0.2
 class FetchedPage:
     """A page that was fetched and read."""
 
-    answer: DoorAnswer
+    answer: WebResponse
     page: ReadPage
 
 
@@ -51,7 +51,7 @@ async def fetch_page(
     Raises `HermesError` and `DeniedError`.
     """
     permit = gate.further if follows else gate.first
-    answer = await web.door.fetch(DoorRequest(url=url), permit=permit, opened=gate.is_opened)
+    answer = await web.client.fetch(WebRequest(url=url), permit=permit, opened=gate.is_opened)
     try:
         page = await web.reader.read(
             answer.body, answer.headers.get("content-type", ""), answer.url, wants_links=wants_links
@@ -97,7 +97,7 @@ async def _try_fetch(web: WebServices, gate: CallGate, url: str) -> FetchedPage 
         return error
 
 
-def _status(answer: DoorAnswer, needs: str = "") -> str:
+def _status(answer: WebResponse, needs: str = "") -> str:
     why = {401: "wants a sign-in", 402: "wants to be paid", 403: "refuses access", 404: "has no such page"}
     why |= {410: "has this page no more", 429: "takes no more requests now"}
     said = why.get(answer.status, "is broken" if answer.status >= 500 else "refuses the request")
@@ -215,7 +215,7 @@ async def _one(web: WebServices, gate: CallGate, order: dict[str, Any]) -> dict[
         path = Path(str(order["path"]))
         data, kind = await asyncio.to_thread(_file, path), _TYPES.get(path.suffix.lower(), "")
     elif url:
-        answer = await web.door.fetch(DoorRequest(url=url), permit=gate.first, opened=gate.is_opened)
+        answer = await web.client.fetch(WebRequest(url=url), permit=gate.first, opened=gate.is_opened)
         data, kind = answer.body, answer.headers.get("content-type", "")
         if answer.status >= 400:
             return {"error": f"{answer.url} answered with status {answer.status}."}
@@ -253,8 +253,8 @@ _DESCRIPTION = 400
 async def search(web: WebServices, gate: CallGate, query: str, limit: int) -> dict[str, Any]:
     """Search the web and return the result for the tool. Raises `HermesError` and `DeniedError`."""
     ring = web.ring
-    if (name := web.door.secret_in(query)) is not None:
-        raise DoorError(f"The query holds the secret {name}; secrets never leave.", "secret")
+    if (name := web.client.secret_in(query)) is not None:
+        raise WebError(f"The query holds the secret {name}; secrets never leave.", "secret")
     routes = tuple(f"{name} ({address})" for name, address in ring.routes)
     await gate.ask(SearchWeb(tool=gate.tool, query=query, routes=routes))
     found = await ring.search(query, limit, gate.further)

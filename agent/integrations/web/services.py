@@ -1,4 +1,4 @@
-"""Web services that all calls of a session share: `Door`, reading process, search, and folder."""
+"""Web services that all calls of a session share: `WebClient`, reading process, search, and folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from agent.core.config.known_secrets import known_secrets
 from agent.core.config.loader import load
 from agent.core.home import Home
-from agent.core.net.door import Door, DoorLimits
+from agent.core.net.door import WebClient, WebLimits
 from agent.core.net.page_cache import PageCache
 from agent.integrations.web.reading.passages import DocumentReader
 from agent.safety.permissions.policy import Permissions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class WebServices:
     """The web services of one session: opened once, used by every call, closed with the session."""
 
-    door: Door
+    client: WebClient
     reader: DocumentReader
     folder: Path
     """The folder for web pages that are cached and crawled."""
@@ -46,7 +46,7 @@ class WebServices:
             from agent.integrations.web.search.service import SearchRing
             from agent.integrations.web.search.services import search_services
 
-            own = search_services(self.settings, self.door, self.variables)
+            own = search_services(self.settings, self.client, self.variables)
             self._ring = SearchRing([*self.brought, *own])
         return self._ring
 
@@ -71,7 +71,7 @@ def open_web(
 
     `network` looks up names and opens connections; None means the real network.
     """
-    limits = DoorLimits(
+    limits = WebLimits(
         size=int(settings.page_mb * 1_000_000),
         unpacked=int(settings.unpacked_mb * 1_000_000),
         seconds=settings.timeout,
@@ -79,8 +79,8 @@ def open_web(
     )
     folder = home.root / "web"
     cache = PageCache(folder / "cache", int(settings.cache_mb * 1_000_000)) if settings.cache_mb else None
-    door = Door(secrets=secrets, network=network, environ=environ, limits=limits, cache=cache)
-    return WebServices(door, DocumentReader(), folder, settings, variables, brought)
+    client = WebClient(secrets=secrets, network=network, environ=environ, limits=limits, cache=cache)
+    return WebServices(client, DocumentReader(), folder, settings, variables, brought)
 
 
 Ask = Callable[[Action], Awaitable[None]]

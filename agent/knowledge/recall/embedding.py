@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from agent.core.net.door import Door, DoorError, DoorLimits, DoorRequest
+from agent.core.net.door import WebClient, WebError, WebLimits, WebRequest
 from agent.errors import HermesError
 from agent.knowledge.recall.static_child import FAILED, FORMATS, MADE, TOKENIZER, WEIGHTS, unit
 from agent.model.addresses import below, is_loopback
@@ -63,7 +63,7 @@ def as_kept(vectors: Vectors) -> Sequence[bytes]:
 
 TIME_LIMIT = 20.0
 """The time limit for the answer of a provider, in seconds."""
-_LIMITS = DoorLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redirects=0)
+_LIMITS = WebLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redirects=0)
 _AT_ONCE = 64
 """The maximum number of texts in one request."""
 _CHARS_SENT = 4_000
@@ -114,7 +114,7 @@ class EndpointEmbedder:
         )
         body = {"model": target.model, "input": list(texts), "encoding_format": "float"}
         headers = {**target.request_headers(), "Content-Type": "application/json"}
-        request = DoorRequest(
+        request = WebRequest(
             url=below(target.base_url, "embeddings"),
             method="POST",
             headers=headers,
@@ -123,8 +123,8 @@ class EndpointEmbedder:
             kept=False,
         )
         try:
-            answer = await self._door().fetch(request)
-        except DoorError as error:
+            answer = await self._web_client().fetch(request)
+        except WebError as error:
             raise EmbeddingError(f"{self.space} makes no vectors: {error}") from error
         if answer.status >= 300:
             raise EmbeddingError(str(failures.refusal_error(answer.status, answer.headers, answer.body)))
@@ -133,13 +133,13 @@ class EndpointEmbedder:
         except (ValueError, RecursionError) as error:
             raise self._nonsense(str(error)) from error
 
-    def _door(self) -> Door:
+    def _web_client(self) -> WebClient:
         if not is_loopback(self._target.base_url) and not self._target.base_url.startswith("https://"):
             raise EmbeddingError(
                 f"{self._target.base_url} is not encrypted; texts are only sent to https:// addresses "
                 "and to this machine."
             )
-        return Door(secrets=self._secrets, limits=_LIMITS)
+        return WebClient(secrets=self._secrets, limits=_LIMITS)
 
     def _nonsense(self, what: str) -> EmbeddingError:
         return EmbeddingError(

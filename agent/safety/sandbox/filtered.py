@@ -314,7 +314,7 @@ class FilteredNetwork:
         proxy = EgressProxy(
             self._decide,
             secrets=self._secrets,
-            told=self._remember,
+            on_refusal=self._remember,
             network=self._network,
             is_own=self._is_own,
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.core.home import Home
-from agent.core.net.exchange import way_out
+from agent.core.net.exchange import outgoing_network
 from agent.core.net.hosts import own_networks, services
 from agent.safety.sandbox import limits
 from agent.safety.sandbox.boundary import (
@@ -477,7 +477,7 @@ def open_boundary(
         filtered = FilteredNetwork(
             sandbox.path,
             secrets=secrets,
-            network=way_out(environ),
+            network=outgoing_network(environ),
             services=services(settings.hosts),
             is_own=own_networks(settings.hosts).lists,
         )

@@ -604,7 +604,7 @@ class HistoryNavigation:
             return
         ends = {each.name: each.node for each in await self.heads()}
         node = ends.pop(head, None)
-        if node is None or node in ends.values() or await self._store.goes_on(node):
+        if node is None or node in ends.values() or await self._store.has_children(node):
             self._made.discard(head)
             await self._store.drop_head(self._session.id, head)
 

@@ -46,7 +46,7 @@ class SessionSenses:
 
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
         """Return the services for an agent that uses `routes` and reads `turn_queue`."""
-        # The `Door` and its libraries are imported on first use.
+        # The `WebClient` and its libraries are imported on first use.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats
         from agent.integrations.senses.pictures import Eyes
@@ -87,10 +87,10 @@ class SessionSenses:
         return AgentSenses(base.settings, base.variables, ready, self._online(), pay, eyes, chats, brought)
 
     def _online(self) -> Online:
-        from agent.core.net.door import Door
+        from agent.core.net.door import WebClient
         from agent.integrations.senses.online import Online
 
         # A secret address has to be sent, and only to where the person says.
         named = {each.url_env for each in self._base.settings.messages.targets.values() if each.url_env}
         secrets = {name: value for name, value in self._base.secrets.items() if name not in named}
-        return Online(Door(secrets=secrets, environ=self._base.environ))
+        return Online(WebClient(secrets=secrets, environ=self._base.environ))

@@ -56,7 +56,7 @@ async def transcribe(
 
 def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) -> Transcriber:
     """Return the transcriber that the settings configure; its requests are charged to the session."""
-    from agent.core.net.door import Door
+    from agent.core.net.door import WebClient
     from agent.integrations.senses.hearing import Transcriber
     from agent.integrations.senses.online import Online
     from agent.session.spending.metering import ServiceAccount
@@ -74,7 +74,7 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
     return Transcriber(
         settings.transcribe,
         environ,
-        Online(Door(secrets={}, environ=environ)),
+        Online(WebClient(secrets={}, environ=environ)),
         ServiceAccount(metering.account, log_of).paying,
     )
 

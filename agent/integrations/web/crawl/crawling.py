@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from agent.core.net.door import AddressError, DoorAnswer, DoorError, DoorRequest, WebAddress, web_address
+from agent.core.net.door import AddressError, WebAddress, WebError, WebRequest, WebResponse, web_address
 from agent.errors import ExitCode, HermesError
 from agent.integrations.web.extracting import PageError, fetch_page, save
 from agent.integrations.web.services import CallGate, WebServices, same_site
@@ -120,7 +120,7 @@ MOST_SITEMAPS = 5
 MOST_PLACES = 5_000
 _LOC = re.compile(r"<(?:\w+:)?loc>\s*(?:<!\[CDATA\[)?\s*([^<\]\s]{1,2000})", re.IGNORECASE)
 
-Get = Callable[[str], Awaitable[DoorAnswer]]
+Get = Callable[[str], Awaitable[WebResponse]]
 
 
 class RobotsError(HermesError):
@@ -151,10 +151,10 @@ class Robots:
 
 
 async def read_robots(origin: str, get: Get) -> Robots:
-    """Return the rules in the robots.txt of `origin`. Raises `RobotsError` or `DoorError`."""
+    """Return the rules in the robots.txt of `origin`. Raises `RobotsError` or `WebError`."""
     try:
         answer = await get(f"{origin}/robots.txt")
-    except DoorError as error:
+    except WebError as error:
         if error.kind in ("address", "secret"):
             raise
         raise RobotsError(
@@ -216,10 +216,10 @@ async def crawl(
     try:
         start = web_address(order.url)
     except AddressError as error:
-        raise DoorError(str(error), "form") from None
+        raise WebError(str(error), "form") from None
     limit = min(order.limit, web.settings.crawl.pages)
     if not gate.is_opened(start.url):
-        web.door.check(start.url)
+        web.client.check(start.url)
     await gate.ask(Fetch(tool=gate.tool, url=start.url, pages=limit))
     run = _Crawl(web, gate, replace(order, limit=limit), start, tell, sleep)
     return await run.run()
@@ -307,10 +307,10 @@ class _Crawl:
         title = one_line(found.page.title)[:160]
         return replace(page, file=path.name, title=title, characters=len(found.page.content))
 
-    async def _get(self, url: str) -> DoorAnswer:
+    async def _get(self, url: str) -> WebResponse:
         await self._pace()
         gate = self._within()
-        return await self._web.door.fetch(DoorRequest(url=url), permit=gate.further, opened=gate.is_opened)
+        return await self._web.client.fetch(WebRequest(url=url), permit=gate.further, opened=gate.is_opened)
 
     async def _pace(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Process that searches with `ddgs`, whose own HTTP client is set to use the proxy of the `Door`.
+"""Process that searches with `ddgs`, whose own HTTP client is set to use the proxy of the `WebClient`.
 
 It reads `{"query", "limit", "proxy", "engines", "seconds"}` from standard input and prints `{"results": […]}`
 or `{"error": …}`.

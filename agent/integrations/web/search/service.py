@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from agent.core.net.door import Door, DoorRequest, Permit, is_refused
+from agent.core.net.door import Permit, WebClient, WebRequest, is_refused
 from agent.errors import HermesError
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.results import DeniedError
@@ -63,18 +63,18 @@ class HttpService:
 
     name: str
     address: str
-    door: Door
+    client: WebClient
     headers: Mapping[str, str]
     """Headers of each request, including the key, which is never part of a URL."""
     own: str = ""
     """The same URL if the user's settings name it; otherwise empty."""
 
     async def ask(self, path: str, permit: Permit, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request and return the JSON answer. Raises `SearchError` and what the `Door` raises."""
+        """Send a request and return the JSON answer. Raises `SearchError` and what the `WebClient` raises."""
         headers = {"Accept": "application/json", **self.headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        request = DoorRequest(
+        request = WebRequest(
             url=f"{self.address.rstrip('/')}{path}",
             method="GET" if body is None else "POST",
             headers=headers,
@@ -82,7 +82,7 @@ class HttpService:
             own=self.own,
             kept=False,
         )
-        answer = await self.door.fetch(request, permit=permit)
+        answer = await self.client.fetch(request, permit=permit)
         if answer.status != 200:
             why = {
                 401: "did not take its key",

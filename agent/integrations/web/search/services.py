@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from agent.core.net.door import Door, Permit
+from agent.core.net.door import Permit, WebClient
 from agent.integrations.web.search.service import (
     HttpService,
     SearchError,
@@ -103,32 +103,34 @@ def known_services() -> list[str]:
     return ["searxng", "ddgs", PUBLIC, *_KEYED, *endpoints()]
 
 
-def search_services(settings: WebSettings, door: Door, variables: Mapping[str, str]) -> list[SearchService]:
+def search_services(
+    settings: WebSettings, client: WebClient, variables: Mapping[str, str]
+) -> list[SearchService]:
     """Return the services that can be used now. Unknown names in the settings are ignored."""
     found: list[SearchService] = []
     for name in dict.fromkeys(settings.search.providers):
-        found += _services(name, settings, door, variables)
+        found += _services(name, settings, client, variables)
     return found
 
 
 def _services(
-    name: str, settings: WebSettings, door: Door, variables: Mapping[str, str]
+    name: str, settings: WebSettings, client: WebClient, variables: Mapping[str, str]
 ) -> list[SearchService]:
     named = settings.addresses.get(name, "")
     seconds = settings.search.timeout
     if name == "searxng":
         base = settings.searxng.url or named
-        return [Searxng(name=name, address=base, door=door, headers={}, own=base)] if base else []
+        return [Searxng(name=name, address=base, client=client, headers={}, own=base)] if base else []
     if name == "ddgs":
         from agent.integrations.web.search.providers.ddgs import Ddgs
 
-        return [Ddgs(door, seconds)]
+        return [Ddgs(client, seconds)]
     if name in _KEYED:
         kind, address, variable, header, before = _KEYED[name]
         if not (key := variables.get(variable, "").strip()):
             return []
         headers = {header: f"{before}{key}"}
-        return [kind(name=name, address=named or address, door=door, headers=headers, own=named)]
+        return [kind(name=name, address=named or address, client=client, headers=headers, own=named)]
     from agent.integrations.web.search.providers.public_mcp import PublicEndpoint, endpoints
 
     return [
@@ -137,7 +139,7 @@ def _services(
             settings.addresses.get(each) or data["address"],
             data["tool"],
             data["arguments"],
-            door,
+            client,
             own=each in settings.addresses,
             seconds=seconds,
         )

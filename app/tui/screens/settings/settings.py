@@ -181,7 +181,7 @@ def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSetti
         given=None if secret else _initial_text(_value_at(own, path)),
         default=default(field).strip("`"),
         help=field.description or "",
-        takes=names.takes(field),
+        takes=names.accepted_values(field),
         origin=_origin(_source(loaded, path)),
         overridden=_override_text(path, loaded, own, secret=secret),
         is_own=_source(own, path) is not None,

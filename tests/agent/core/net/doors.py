@@ -106,7 +106,7 @@ def door(
 ) -> Iterator[Door]:
     listener = socket.create_server(("127.0.0.1", 0))
     refused: list[ProxyRefusal] = []
-    proxy = EgressProxy(decide, secrets=secrets, told=refused.append, network=network, is_own=is_own)
+    proxy = EgressProxy(decide, secrets=secrets, on_refusal=refused.append, network=network, is_own=is_own)
     proxy.start()
     proxy.listen(listener)
     made = Door(proxy, listener.getsockname(), network)

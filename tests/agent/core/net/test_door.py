@@ -1,4 +1,4 @@
-"""The door: what it lets out, to which address it connects, what it never reaches."""
+"""The client: what it lets out, to which address it connects, what it never reaches."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from agent.core.net.door import (
     AddressError,
-    Door,
-    DoorAnswer,
-    DoorError,
-    DoorLimits,
-    DoorRequest,
     PackedError,
     Unpacker,
-    door_proxy,
+    WebClient,
+    WebError,
+    WebLimits,
+    WebRequest,
+    WebResponse,
+    client_proxy,
     web_address,
 )
 from agent.core.net.exchange import use_network
@@ -30,8 +30,8 @@ from tests.agent.core.net.doors import PUBLIC, TestNetwork, read_all, respond, s
 from tests.support.refused_hosts import HOSTS
 
 
-async def fetched(network: TestNetwork, url: str = "http://example.org/", **more: object) -> DoorAnswer:
-    return await Door(network=network).fetch(DoorRequest(url=url, **more))  # type: ignore[arg-type]
+async def fetched(network: TestNetwork, url: str = "http://example.org/", **more: object) -> WebResponse:
+    return await WebClient(network=network).fetch(WebRequest(url=url, **more))  # type: ignore[arg-type]
 
 
 def void(_: object) -> None:
@@ -41,7 +41,7 @@ def void(_: object) -> None:
 async def test_no_spelling_of_a_refused_address_is_connected_to() -> None:
     network = TestNetwork({"localtest.example": ("127.0.0.1",)})
     for host in HOSTS:
-        with pytest.raises(DoorError) as caught:
+        with pytest.raises(WebError) as caught:
             await fetched(network, f"http://{host}/")
         assert caught.value.kind in ("address", "form"), host
     assert (network.asked, network.reached) == ([], [])
@@ -52,7 +52,7 @@ async def test_no_spelling_of_a_refused_address_is_connected_to() -> None:
 )
 async def test_one_refused_answer_refuses_the_name(answers: tuple[str, ...]) -> None:
     network = TestNetwork({"example.org": answers})
-    with pytest.raises(DoorError, match="never reached") as caught:
+    with pytest.raises(WebError, match="never reached") as caught:
         await fetched(network)
     assert caught.value.kind == "address"
     assert network.reached == []
@@ -77,7 +77,7 @@ async def test_a_name_that_leads_elsewhere_at_the_second_look_is_looked_at_again
                 return found
 
         rebinding = Rebinding(network.names, network.port)
-        with pytest.raises(DoorError, match="never reached"):
+        with pytest.raises(WebError, match="never reached"):
             await fetched(rebinding)
     assert rebinding.reached == [(str(PUBLIC), 80)]
 
@@ -87,14 +87,14 @@ async def test_a_name_that_leads_elsewhere_at_the_second_look_is_looked_at_again
 )
 async def test_a_redirect_inside_is_refused(location: str) -> None:
     with web(lambda path, headers: respond(status="301 Moved", Location=location)) as network:
-        with pytest.raises(DoorError, match="redirects to"):
+        with pytest.raises(WebError, match="redirects to"):
             await fetched(network)
     assert len(network.reached) == 1
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:3000", "localhost", "[::1]:8080", "192.168.1.7"])
 async def test_a_refused_place_of_ones_own_names_the_rule_that_opens_it(host: str) -> None:
-    with pytest.raises(DoorError) as caught:
+    with pytest.raises(WebError) as caught:
         await fetched(TestNetwork({}), f"http://{host}/x")
     rule = f"fetch(http://{host}/**)"
     assert f"hermes permissions allow '{rule}'" in str(caught.value)
@@ -102,7 +102,7 @@ async def test_a_refused_place_of_ones_own_names_the_rule_that_opens_it(host: st
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "localhost.localdomain", "0x7f.1"])
 async def test_no_rule_is_named_for_what_none_opens(host: str) -> None:
-    with pytest.raises(DoorError) as caught:
+    with pytest.raises(WebError) as caught:
         await fetched(TestNetwork({}), f"http://{host}/x")
     assert "permissions allow" not in str(caught.value) or "127.0.0.1" in str(caught.value)
 
@@ -118,7 +118,7 @@ async def test_each_hop_passes_the_gate_with_where_it_came_from() -> None:
     hops = {"/": "/b", "/b": "http://other.example/c?d=1"}
     with web(lambda path, headers: respond(status="302 Found", Location=hops[path])) as network:
         with pytest.raises(PermissionError):
-            await Door(network=network).fetch(DoorRequest(url="http://example.org/"), permit=permit)
+            await WebClient(network=network).fetch(WebRequest(url="http://example.org/"), permit=permit)
     assert asked == [
         ("http://example.org/", ""),
         ("http://example.org/b", "http://example.org/"),
@@ -137,7 +137,7 @@ async def test_redirects_end_and_keep_headers_at_home() -> None:
         return respond() if path == "/end" else respond(status="302 Found", Location="/round")
 
     with web(answer) as network:
-        with pytest.raises(DoorError, match="more than 10 times"):
+        with pytest.raises(WebError, match="more than 10 times"):
             await fetched(network)
         assert len(seen) == 11
         found = await fetched(network, "http://example.org/away", headers={"Authorization": "Bearer x"})
@@ -163,8 +163,8 @@ async def test_redirects_end_and_keep_headers_at_home() -> None:
 )
 async def test_what_does_not_belong_into_an_address_stays_here(url: str, kind: str) -> None:
     network = TestNetwork({"example.org": (str(PUBLIC),)})
-    with pytest.raises(DoorError) as caught:
-        await Door(network=network, secrets={"API_KEY": "s3cr3t-value-0042"}).fetch(DoorRequest(url=url))
+    with pytest.raises(WebError) as caught:
+        await WebClient(network=network, secrets={"API_KEY": "s3cr3t-value-0042"}).fetch(WebRequest(url=url))
     assert caught.value.kind == kind
     assert (network.asked, network.reached) == ([], [])
 
@@ -178,18 +178,18 @@ async def test_only_the_named_place_is_opened_and_only_for_itself() -> None:
 
     names = {"example.org": (str(PUBLIC),), "near.example": ("127.0.0.1",)}
     with web(answer, names) as network:
-        door = Door(network=network)
+        client = WebClient(network=network)
 
         async def ask(url: str) -> int:
-            found = await door.fetch(
-                DoorRequest(url=url), opened=lambda url: url.startswith("http://127.0.0.1:3000/")
+            found = await client.fetch(
+                WebRequest(url=url), opened=lambda url: url.startswith("http://127.0.0.1:3000/")
             )
             return found.status
 
         assert await ask("http://127.0.0.1:3000/moved") == 200
         assert {each for each, _ in network.reached} == {"127.0.0.1"}
         for url in ("http://127.0.0.1:3000/away", "http://example.org/in", "http://near.example:3000/page"):
-            with pytest.raises(DoorError, match="never reached"):
+            with pytest.raises(WebError, match="never reached"):
                 await ask(url)
 
 
@@ -211,7 +211,7 @@ async def test_an_address_of_the_settings_is_reached_at_its_own_origin(
         if reached:
             assert (await fetched(network, url, own=own)).status == 200
         else:
-            with pytest.raises(DoorError, match="never reached"):
+            with pytest.raises(WebError, match="never reached"):
                 await fetched(network, url, own=own)
             assert network.reached == []
 
@@ -225,17 +225,17 @@ async def test_limits_hold_while_the_answer_comes_in() -> None:
         "/lies": b"HTTP/1.1 200 OK\r\nContent-Length: 90000000\r\n\r\n",
         "/cut": b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nabc",
     }
-    limits = DoorLimits(size=len(bomb), unpacked=1_000_000)
+    limits = WebLimits(size=len(bomb), unpacked=1_000_000)
     with web(lambda path, headers: answers[path]) as network:
-        door = Door(network=network, limits=limits)
+        client = WebClient(network=network, limits=limits)
         found: dict[str, str] = {}
         for path in answers:
             try:
-                await door.fetch(
-                    DoorRequest(url=f"http://example.org{path}"),
-                    limits=DoorLimits(size=1_000) if path == "/long" else None,
+                await client.fetch(
+                    WebRequest(url=f"http://example.org{path}"),
+                    limits=WebLimits(size=1_000) if path == "/long" else None,
                 )
-            except DoorError as error:
+            except WebError as error:
                 found[path] = error.kind
     assert found == {
         "/long": "size",
@@ -249,9 +249,9 @@ async def test_limits_hold_while_the_answer_comes_in() -> None:
 async def test_a_server_that_says_nothing_is_not_waited_for() -> None:
     with server(lambda connection: void(read_all(connection))) as port:
         network = TestNetwork({"example.org": (str(PUBLIC),)}, port)
-        with pytest.raises(DoorError, match=r"within 0\.2 s") as caught:
-            await Door(network=network, limits=DoorLimits(seconds=0.2)).fetch(
-                DoorRequest(url="http://example.org/")
+        with pytest.raises(WebError, match=r"within 0\.2 s") as caught:
+            await WebClient(network=network, limits=WebLimits(seconds=0.2)).fetch(
+                WebRequest(url="http://example.org/")
             )
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -269,10 +269,10 @@ async def test_the_second_request_is_conditional_and_cookies_are_never_kept(tmp_
 
     cache = PageCache(tmp_path / "web" / "cache", 1_000_000)
     with web(answer) as network:
-        door = Door(network=network, cache=cache)
+        client = WebClient(network=network, cache=cache)
 
         async def ask(**headers: str) -> tuple[bytes, bool]:
-            found = await door.fetch(DoorRequest(url="http://example.org/", headers=headers))
+            found = await client.fetch(WebRequest(url="http://example.org/", headers=headers))
             return found.body, found.revalidated
 
         assert [await ask(Cookie="a=b"), await ask(), await ask()] == [(b"whole", False)] * 2 + [
@@ -297,7 +297,7 @@ def test_the_cache_stays_within_its_room_and_the_oldest_pages_go(tmp_path: Path)
 async def test_libraries_with_a_transport_of_their_own_go_through_the_same_checks() -> None:
     with web(lambda path, headers: respond()) as network, use_network(network):
         network.names = {"example.org": (str(PUBLIC),), "near.example": ("127.0.0.1",)}
-        async with door_proxy(Door(), lambda host: host != "other.example") as proxy:
+        async with client_proxy(WebClient(), lambda host: host != "other.example") as proxy:
             host, port = proxy.removeprefix("http://").split(":")
 
             def say(url: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Encrypted connections of the door: a certificate counts for its name, its time and a known authority."""
+"""Encrypted connections of the client: a certificate counts for its name, its time and a known authority."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from agent.core.net import door as doors
-from agent.core.net.door import Door, DoorError, DoorRequest
+from agent.core.net.door import WebClient, WebError, WebRequest
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, respond, server
 
 NOW = dt.datetime.now(dt.UTC)
@@ -108,8 +108,10 @@ async def fetched(certificate: Signed, tmp_path: Path) -> tuple[str, list[str]]:
         async def permit(_url: str, _source: str) -> None: ...
 
         try:
-            answer = await Door(network=network).fetch(DoorRequest(url="https://example.org/"), permit=permit)
-        except DoorError as error:
+            answer = await WebClient(network=network).fetch(
+                WebRequest(url="https://example.org/"), permit=permit
+            )
+        except WebError as error:
             return str(error), asked
         return answer.body.decode(), asked
 

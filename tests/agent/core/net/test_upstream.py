@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from agent.core.net.exchange import SystemNetwork, UpstreamNetwork, resolve_allowed, way_out
+from agent.core.net.exchange import SystemNetwork, UpstreamNetwork, outgoing_network, resolve_allowed
 from agent.core.net.proxy import EgressProxy
 from tests.agent.core.net.doors import everything, read_all, server
 
@@ -95,5 +95,5 @@ def test_a_tunnel_leads_through_both():
     ],
 )
 def test_the_environment_names_it(environ: dict[str, str], found: tuple[str, int] | None):
-    network = way_out(environ)
+    network = outgoing_network(environ)
     assert (network._proxy if isinstance(network, UpstreamNetwork) else None) == found

@@ -105,7 +105,7 @@ def test_the_stricter_of_two_answers_counts_and_the_later_rewriting() -> None:
     ],
 )
 def test_a_hook_hears_of_the_tools_it_is_meant_for(match: str, tool: str, hears: bool) -> None:
-    assert hook("true", match=match).hears_of(tool) is hears
+    assert hook("true", match=match).applies_to(tool) is hears
 
 
 def hooks(found: list[Hook], folder: Path, told: list[Event]) -> SessionHooks:

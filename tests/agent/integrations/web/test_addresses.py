@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent.core.net.door import Door, DoorError
+from agent.core.net.door import WebClient, WebError
 from agent.integrations.senses.online import Online
 from agent.integrations.web.search.service import SearchRing
 from tests.agent.core.net.doors import PUBLIC, TestNetwork, respond, web
@@ -70,7 +70,7 @@ async def test_no_crawl_begins_or_leads_there(tmp_path: Path) -> None:
             other.network.names = NAMES
             try:
                 begun, _ = await crawled(other, url=start)
-            except (ToolError, DoorError):
+            except (ToolError, WebError):
                 begun = {"pages": 0}
         assert begun["pages"] == 0 and other.network.reached == [], start
     assert set(here.network.reached) == {(str(PUBLIC), 80)}
@@ -87,7 +87,7 @@ async def test_no_picture_is_fetched_there() -> None:
         return moved(path)
 
     with web(answer, NAMES) as network:
-        online = Online(Door(network=network))
+        online = Online(WebClient(network=network))
         for url in [*NAMED, *LED, *(f"http://example.org/to/{at}" for at in range(len(SAMPLE)))]:
             try:
                 await online.picture(url, "vision_analyze", permit)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 
-from agent.core.net.door import Door, Permit, door_proxy
+from agent.core.net.door import Permit, WebClient, client_proxy
 from agent.integrations.web.search.service import SearchError, WebHit, hits, within
 from tools.extras import add_hint, is_installed
 from tools.kit.children import module_command, run_child
@@ -29,15 +29,15 @@ class Ddgs:
     name = "ddgs"
     address = "https://html.duckduckgo.com/html/"
 
-    def __init__(self, door: Door, seconds: float) -> None:
-        self._door = door
+    def __init__(self, client: WebClient, seconds: float) -> None:
+        self._client = client
         self._seconds = seconds
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         if not is_installed("web"):
             raise SearchError(f"is not installed (`{add_hint('web')}`)")
         await permit(self.address, "")
-        async with door_proxy(self._door, lambda host: host in _HOSTS) as proxy:
+        async with client_proxy(self._client, lambda host: host in _HOSTS) as proxy:
             answer = await self._ask(query, limit, proxy)
         if error := answer.get("error"):
             raise SearchError(f"failed ({error})")

@@ -1,4 +1,4 @@
-"""A public search endpoint with the MCP protocol, used by Hermes's MCP client through the `Door` proxy."""
+"""A public search endpoint with the MCP protocol, used by Hermes's MCP client through a proxy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agent.core.net.door import Door, Permit, door_proxy
+from agent.core.net.door import Permit, WebClient, client_proxy
 from agent.errors import HermesError
 from agent.integrations.web.search.service import SearchError, WebHit, hits
 from tools.kit.private_folders import PrivateFolder
@@ -37,7 +37,7 @@ class PublicEndpoint:
         address: str,
         tool: str,
         arguments: Mapping[str, Any],
-        door: Door,
+        client: WebClient,
         *,
         own: bool,
         seconds: float,
@@ -47,7 +47,7 @@ class PublicEndpoint:
         self.address = address
         self._tool = tool
         self._arguments = arguments
-        self._door = door
+        self._client = client
         self._own = own
         self._seconds = seconds
         self._open: AsyncExitStack | None = None
@@ -56,7 +56,7 @@ class PublicEndpoint:
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         await permit(self.address, "")
         if not self._own:
-            self._door.check(self.address)
+            self._client.check(self.address)
         server = await self._connect()
         call = {"name": self._tool, "arguments": _fill_arguments(self._arguments, query, limit)}
         try:
@@ -91,7 +91,7 @@ class PublicEndpoint:
                 environ["NO_PROXY"] = "*"
             else:
                 host = urlsplit(self.address).hostname
-                proxy = await stack.enter_async_context(door_proxy(self._door, lambda name: name == host))
+                proxy = await stack.enter_async_context(client_proxy(self._client, lambda name: name == host))
                 environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), proxy)
             launch = ServerLaunch(
                 name=self.name,
