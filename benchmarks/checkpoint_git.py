@@ -17,9 +17,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.workspace.checkpoints.entries import KnownPath, is_settled, stamp_of
-from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_keep import only_here
-from agent.workspace.checkpoints.scan import look
+from agent.workspace.checkpoints.file_capture import capture_path
+from agent.workspace.checkpoints.git_keep import without_repository
+from agent.workspace.checkpoints.scan import scan
 from benchmarks.checkpoint_store import make_tree
 from benchmarks.checkpoint_sweep import LIMITS, commit, opened
 from tools.services.actions import RunCommand
@@ -56,9 +56,11 @@ def looks(root: Path, rounds: int, what: str) -> None:
     """Looks at all of a workspace in which nothing changed, as every command takes two of them."""
     known: dict[bool, dict[str, KnownPath]] = {}
     for with_git in (False, True):
-        found = look(root, {}, versions=with_git)
+        found = scan(root, {}, versions=with_git)
         known[with_git] = {
-            path: KnownPath(stamp_of(status), is_settled(status), take(root, path, None, limit=LIMITS.file))
+            path: KnownPath(
+                stamp_of(status), is_settled(status), capture_path(root, path, None, limit=LIMITS.file)
+            )
             for path, status in found.changed.items()
         }
     times: dict[bool, list[float]] = {False: [], True: []}
@@ -66,7 +68,7 @@ def looks(root: Path, rounds: int, what: str) -> None:
         for with_git in (False, True) if number % 2 else (True, False):
             # Time of this process: others share the cores.
             began = time.process_time()
-            found = look(root, known[with_git], versions=with_git)
+            found = scan(root, known[with_git], versions=with_git)
             times[with_git].append(time.process_time() - began)
             assert not found.changed and not found.gone
     ratio = statistics.median(b / a for a, b in zip(times[False], times[True], strict=True))
@@ -92,7 +94,7 @@ async def room(root: Path) -> None:
         git(root, "reflog", "expire", "--expire=now", "--all")
         git(root, "gc", "-q", "--prune=now")
     seconds = time.perf_counter() - began
-    only = sum(bytes_ for _, bytes_, _ in only_here(recorder.store.borrowed_folder))
+    only = sum(bytes_ for _, bytes_, _ in without_repository(recorder.store.borrowed_folder))
     print(
         f"store beside {packed / 1e6:.1f} MB of git's objects: {size / 1e6:.2f} MB; after commit, reset and "
         f"`gc --prune=now` ({seconds:.1f} s) {recorder.store.size() / 1e6:.2f} MB, "

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.store import CheckpointStore
 
 LIMIT = 100_000_000
@@ -70,12 +70,12 @@ def snapshots(store: CheckpointStore, root: Path, count: int, steps: int) -> tup
         path = f"d{at // 500}/f{at}.py"
         old = (root / path).read_bytes()
         began = time.perf_counter()
-        before = take(root, path, store.objects, limit=LIMIT)
+        before = capture_path(root, path, store.objects, limit=LIMIT)
         middle = time.perf_counter()
         new = old + f"# change {number}: {chance.random()}\n".encode()
         (root / path).write_bytes(new)
         resumed = time.perf_counter()
-        after = take(root, path, store.objects, limit=LIMIT)
+        after = capture_path(root, path, store.objects, limit=LIMIT)
         store.line("bench").append(
             kind="tool",
             session="bench",

@@ -32,7 +32,7 @@ class OwnWrites:
             while len(self._expected) > _MAX_PATHS:
                 self._expected.popitem(last=False)
 
-    def takes(self, path: str, digest: bytes | None) -> bool:
+    def consume(self, path: str, digest: bytes | None) -> bool:
         """Return whether this content was announced for `path`; if so, drop this and older announcements."""
         with self._lock:
             digests = self._expected.get(path)
@@ -60,7 +60,7 @@ class DirtyPaths:
         self.last = 0.0
         """The time of the last report, on the monotonic clock."""
 
-    def tell(self, path: str | None) -> None:
+    def add(self, path: str | None) -> None:
         """Record that `path` may have changed; None means that any path may have changed."""
         with self._lock:
             is_first = not self._paths and not self._lost

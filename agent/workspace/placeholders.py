@@ -74,10 +74,10 @@ class ReservedNames:
                 path, serial = self._paths.popitem()
                 if serial is None:
                     _held[path].users -= 1
-                    _settle(path)
+                    _move_or_remove(path)
                 elif (held := _held.get(path)) is not None and held.serial == serial:
                     held.resting -= 1
-                    _settle(path)
+                    _move_or_remove(path)
 
     def rest(self, folder: Path) -> None:
         """Move the placeholders to `folder` until `resume`; those that other sandboxes use stay.
@@ -92,7 +92,7 @@ class ReservedNames:
                     held.resting += 1
                     held.folder = folder
                     self._paths[path] = held.serial
-                    _settle(path)
+                    _move_or_remove(path)
                     if held.serial != self._paths[path]:
                         raise OSError(f"{path} cannot be moved to {folder}")
 
@@ -109,7 +109,7 @@ class ReservedNames:
                 if serial is None:
                     continue
                 held = _held.get(path)
-                if held is None or held.serial != serial or not _bring_back(path, held):
+                if held is None or held.serial != serial or not _move_back(path, held):
                     return False
                 held.resting -= 1
                 held.users += 1
@@ -218,27 +218,27 @@ def _share(path: Path, content: bytes | None) -> None:
     held = _held.get(path)
     if held is None:
         _held[path] = held = _Held(_locked(path, content))
-    elif not _bring_back(path, held):
+    elif not _move_back(path, held):
         descriptor = _locked(path, content)
         _lose(held)
         held.descriptor = descriptor
     held.users += 1
 
 
-def _bring_back(path: Path, held: _Held) -> bool:
+def _move_back(path: Path, held: _Held) -> bool:
     """Move a placeholder back to its path and lock it; return whether it is there."""
     if held.users:
-        return _stands(path, held.descriptor)
+        return _is_at(path, held.descriptor)
     try:
-        if held.away is not None and _stands(held.away, held.descriptor):
+        if held.away is not None and _is_at(held.away, held.descriptor):
             move_free(held.away, path)
             held.away = None
-        return lock_file(held.descriptor, shared=True, seconds=0) and _stands(path, held.descriptor)
+        return lock_file(held.descriptor, shared=True, seconds=0) and _is_at(path, held.descriptor)
     except OSError:
         return False
 
 
-def _settle(path: Path) -> None:
+def _move_or_remove(path: Path) -> None:
     """Move a placeholder away if only inactive sandboxes need it; remove it if none does."""
     held = _held[path]
     if held.users:
@@ -249,7 +249,7 @@ def _settle(path: Path) -> None:
     elif held.away is None:
         try:
             # Another process that uses it has locked it too, and removes it after use.
-            if lock_file(held.descriptor, seconds=0) and _stands(path, held.descriptor):
+            if lock_file(held.descriptor, seconds=0) and _is_at(path, held.descriptor):
                 away = held.folder / RESTING.replace("*", f"{os.getpid()}-{next(_numbers)}")
                 move_free(path, away)
                 held.away = away
@@ -281,7 +281,7 @@ def _locked(path: Path, content: bytes | None) -> int:
         except FileNotFoundError:
             continue
         try:
-            if lock_file(descriptor, shared=True, seconds=0.001) and _stands(path, descriptor):
+            if lock_file(descriptor, shared=True, seconds=0.001) and _is_at(path, descriptor):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -293,7 +293,7 @@ def _locked(path: Path, content: bytes | None) -> int:
 def _remove(path: Path, descriptor: int) -> None:
     """Remove a placeholder unless another process uses it. Closes the descriptor."""
     try:
-        if lock_file(descriptor, seconds=0) and _stands(path, descriptor) and _is_unused(path):
+        if lock_file(descriptor, seconds=0) and _is_at(path, descriptor) and _is_unused(path):
             if path.is_dir():
                 path.rmdir()
             else:
@@ -304,7 +304,7 @@ def _remove(path: Path, descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _stands(path: Path, descriptor: int) -> bool:
+def _is_at(path: Path, descriptor: int) -> bool:
     """Return whether the opened file or folder is still at `path`."""
     status = os.fstat(descriptor)
     return _identity(path) == (status.st_dev, status.st_ino)

@@ -111,7 +111,7 @@ class ProjectTree:
     def __init__(
         self,
         root: Path,
-        eyes: FileEvents,
+        source: FileEvents,
         own: OwnWrites,
         stop: threading.Event,
         home: Path | None = None,
@@ -121,7 +121,7 @@ class ProjectTree:
         self._read_blobs = read_blobs
         self._index: Index | None = None
         """The git index, during the first scan."""
-        self._eyes = eyes
+        self._source = source
         self._own = own
         self._stop = stop
         self._ignore = IgnoreFiles(root, home)
@@ -183,10 +183,10 @@ class ProjectTree:
         if status is not None and stat.S_ISDIR(status.st_mode):
             return
         with self._quietly():
-            self._look_at(path)
+            self._check_path(path)
             self._before.pop(path, None)
 
-    def look(self, paths: Iterable[str]) -> list[FileDifference]:
+    def differences_at(self, paths: Iterable[str]) -> list[FileDifference]:
         """Return the differences at these paths; a folder includes everything below it."""
         if not self._is_there():
             return self._differences()
@@ -200,12 +200,12 @@ class ProjectTree:
                 self._vanish(path)
         for path in ordered:
             self._breathe()
-            self._look_at(path)
+            self._check_path(path)
         for folder in rules:
             self._apply_rules(folder)
         return self._differences()
 
-    def look_everywhere(self) -> list[FileDifference]:
+    def differences_everywhere(self) -> list[FileDifference]:
         """Return all differences, after events were lost or the project folder was created again."""
         self._ignore.forget("")
         if self._is_there():
@@ -235,7 +235,7 @@ class ProjectTree:
         self._vanish("")
         return False
 
-    def _look_at(self, path: str) -> None:
+    def _check_path(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if path and parent not in self._folders:
             return
@@ -250,9 +250,9 @@ class ProjectTree:
         elif not self._ignore.skips(path, folder=False):
             if path in self._folders:
                 self._vanish(path)
-            self._look_at_file(path)
+            self._check_file(path)
 
-    def _look_at_file(self, path: str) -> None:
+    def _check_file(self, path: str) -> None:
         before = self._entries.get(path)
         if before is None and len(self._entries) >= MAX_KNOWN_FILES:
             self.left_out = True
@@ -263,7 +263,7 @@ class ProjectTree:
             return
         after = found.fingerprint
         is_new = before is None or before.digest != after.digest
-        if self._own.takes(path, found.sha256):
+        if self._own.consume(path, found.sha256):
             self._before.pop(path, None)
         elif is_new and not self._silent:
             self._before.setdefault(path, before)
@@ -285,13 +285,13 @@ class ProjectTree:
             current = waiting.pop()
             children = self._folders.pop(current, None)
             if children is not None:
-                self._eyes.unwatch(current)
+                self._source.unwatch(current)
                 self._unwatched.discard(current)
                 waiting.extend(_joined(current, name) for name in children)
             entry = self._entries.pop(current, None)
             if entry is None:
                 continue
-            if self._own.takes(current, None):
+            if self._own.consume(current, None):
                 self._before.pop(current, None)
             elif not self._silent:
                 self._before.setdefault(current, entry)
@@ -316,7 +316,7 @@ class ProjectTree:
                 self._folders[parent].add(name)
             # Watched before it is listed, so that a change in between is seen twice and not missed.
             has_room = len(self._folders) - len(self._unwatched) <= MAX_FOLDERS
-            watched = has_room and self._eyes.watch(current)
+            watched = has_room and self._source.watch(current)
             (self._unwatched.discard if watched else self._unwatched.add)(current)
             waiting.extend(self._list(current))
 
@@ -354,7 +354,7 @@ class ProjectTree:
             elif index is not None and (blob := self._vouched_blob(index, path, status)):
                 self._record(path, stated_fingerprint(status, blob))
             elif (known := self._entries.get(path)) is None or not known.looks_like(status):
-                self._look_at_file(path)
+                self._check_file(path)
         for name in self._folders.get(folder, set()) - names:
             self._vanish(_joined(folder, name))
         return below

@@ -75,9 +75,9 @@ class Watcher:
         self._home = home
         self._guard: CredentialGuard | None = None
         self._own = OwnWrites()
-        self._words = DirtyPaths(self._wake)
+        self._dirty = DirtyPaths(self._wake)
         self._stop = threading.Event()
-        self._heard = asyncio.Event()
+        self._woken = asyncio.Event()
         self._ready = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
@@ -146,7 +146,7 @@ class Watcher:
         Returns immediately while the project is still being read.
         """
         if self._ready.is_set():
-            await self._look_and_tell(for_claim=True)
+            await self._check_and_report(for_claim=True)
 
     async def stop(self) -> None:
         """Stop watching and end the thread; unreported changes are dropped."""
@@ -213,40 +213,40 @@ class Watcher:
             await self._in_thread(self._open)
             if self._unsure:
                 # Earlier changes cannot be attributed; later ones must not be dropped with them.
-                await self._look_and_tell(for_claim=True)
+                await self._check_and_report(for_claim=True)
             self._ready.set()
             while True:
-                await self._rest()
+                await self._wait_for_changes()
                 await self._free.wait()
-                await self._look_and_tell()
+                await self._check_and_report()
         except Exception as error:  # the session continues without a watcher, and `coverage` says so
             self._stop.set()
-            self._complain("The project is no longer watched.", error)
+            self._report_error("The project is no longer watched.", error)
         finally:
             self._ready.set()
 
-    async def _rest(self) -> None:
+    async def _wait_for_changes(self) -> None:
         """Wait until a change was reported and no more follow, or until the next regular check."""
         tree = self._open_tree()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:
             async with asyncio.timeout(seconds if tree.has_root else _ROOT_SECONDS):
-                await self._heard.wait()
+                await self._woken.wait()
         except TimeoutError:
             return
         begun = time.monotonic()
         while time.monotonic() - begun < MAX_WAIT:
-            left = self._words.last + self._settle - time.monotonic()
+            left = self._dirty.last + self._settle - time.monotonic()
             if left <= 0:
                 return
             await asyncio.sleep(left)
 
-    async def _look_and_tell(self, *, for_claim: bool = False) -> None:
+    async def _check_and_report(self, *, for_claim: bool = False) -> None:
         async with self._lock:
             if self._stop.is_set():
                 return
-            self._heard.clear()
-            changes = await self._in_thread(lambda: self._look(for_claim))
+            self._woken.clear()
+            changes = await self._in_thread(lambda: self._find_changes(for_claim))
             unsure, self._unsure = self._unsure, False
             for claim in tuple(self._claims):
                 both = partial(claim.changes.followed_by, changes)
@@ -256,16 +256,16 @@ class Watcher:
             try:
                 self._on_changes(changes)
             except Exception as error:  # a listener that fails must not end the watch
-                self._complain("A listener of the watcher failed.", error)
+                self._report_error("A listener of the watcher failed.", error)
 
-    def _complain(self, message: str, error: Exception) -> None:
+    def _report_error(self, message: str, error: Exception) -> None:
         handler = asyncio.get_running_loop().call_exception_handler
         handler({"message": message, "exception": error})
 
     def _wake(self) -> None:
         if self._loop is not None and not self._stop.is_set():
             try:
-                self._loop.call_soon_threadsafe(self._heard.set)
+                self._loop.call_soon_threadsafe(self._woken.set)
             except RuntimeError:
                 return  # the loop is closed, so nothing is left to notify
 
@@ -282,7 +282,7 @@ class Watcher:
 
         self._root = self._root.resolve()
         self._guard = self._guard or CredentialGuard({})
-        self._source = open_source(self._root, self._words.tell)
+        self._source = open_source(self._root, self._dirty.add)
         assert self._loop is not None
         read_blobs = GitObjects(self._root, self._loop, self._root).read
         self._tree = ProjectTree(self._root, self._source, self._own, self._stop, self._home, read_blobs)
@@ -294,16 +294,16 @@ class Watcher:
             self._source.close()
             self._source = None
 
-    def _look(self, for_claim: bool) -> ProjectChanges:
+    def _find_changes(self, for_claim: bool) -> ProjectChanges:
         tree, guard = self._open_tree(), self._guard
         had_root = tree.has_root
         if for_claim and self._source is not None:
             self._source.catch_up()
-        paths = self._words.take()
+        paths = self._dirty.take()
         if paths is None or not tree.has_root:
-            found = tree.look_everywhere()
+            found = tree.differences_everywhere()
         else:
-            found = tree.look(paths)
+            found = tree.differences_at(paths)
             if tree.unwatched:
                 found = merged(found, self._sweep(tree, for_claim))
         changes = summarize(found, self._root, guard) if found and guard is not None else ProjectChanges()

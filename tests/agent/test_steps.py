@@ -10,8 +10,8 @@ import pytest
 
 from agent.core.store.store import Store
 from agent.events import Noticed, StepTaken
-from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.restore.apply import hold_restore, new_restore
+from agent.workspace.checkpoints.file_capture import capture_path
+from agent.workspace.checkpoints.restore.apply import new_restore, record_restore
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import bench
@@ -54,12 +54,12 @@ async def test_a_restore_that_was_cut_off_is_finished_when_a_session_opens(tmp_p
     async with bench(tmp_path, by_step([say("hello")])) as b:
         (b.workspace / "a.txt").write_text("new")
         checkpoints = CheckpointStore(b.home / "checkpoints")
-        now = take(b.workspace, "a.txt", checkpoints.objects, limit=1_000)
+        now = capture_path(b.workspace, "a.txt", checkpoints.objects, limit=1_000)
         assert now is not None
         wanted = replace(now, digest=checkpoints.objects.add(b"old"), size=3)
         root = str(b.workspace)
         cut_off = new_restore("line", "line", "back to step 0", root, [Move("a.txt", now, wanted)])
-        with suppress(ZeroDivisionError), hold_restore(checkpoints.pending, cut_off):
+        with suppress(ZeroDivisionError), record_restore(checkpoints.pending, cut_off):
             raise ZeroDivisionError
         await b.turn("go")
         assert (b.workspace / "a.txt").read_text() == "old"

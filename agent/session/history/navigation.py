@@ -40,7 +40,7 @@ from tools.text.words import plural, shorten
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.hunk_restore import Parted
+    from agent.workspace.checkpoints.restore.hunk_restore import DividedPath
     from agent.workspace.checkpoints.restore.merge import Merged
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
@@ -288,7 +288,7 @@ class HistoryNavigation:
         line = recorder.store.line(recorder.line)
         if position < line.floor:
             raise HermesError(f"Steps up to {line.floor} are no longer kept, so {position} is out of reach.")
-        await recorder.look_at_everything()
+        await recorder.record_unseen()
 
         def make_plan() -> RestorePlan:
             steps = [step for step in line.steps() if step.kind != "outside"]
@@ -305,20 +305,20 @@ class HistoryNavigation:
 
     async def merge_conflict(self, item: PlanItem) -> Merged | None:
         """Return both sides of a conflict merged; None if that is impossible. Raises `HermesError`."""
-        from agent.workspace.checkpoints.restore.plan import merge_changes
+        from agent.workspace.checkpoints.restore.plan import without_agent_changes
 
         objects = self._files().store.objects
-        return await asyncio.to_thread(merge_changes, item, objects)
+        return await asyncio.to_thread(without_agent_changes, item, objects)
 
-    async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
+    async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> DividedPath:
         """Return a file of a plan, split into hunks. With `merging`, these lead to the merged content.
 
         Raises `HermesError`.
         """
-        from agent.workspace.checkpoints.restore.hunk_restore import part_of
+        from agent.workspace.checkpoints.restore.hunk_restore import divide_path
 
         objects = self._files().store.objects
-        return await asyncio.to_thread(part_of, item, objects, merging=merging)
+        return await asyncio.to_thread(divide_path, item, objects, merging=merging)
 
     @uninterrupted
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
@@ -554,7 +554,7 @@ class HistoryNavigation:
         async with self._going:
             if self._recorder is not None:
                 # So that the move leads back to files as they are, not only as far as events told.
-                await self._recorder.look_at_everything()
+                await self._recorder.record_unseen()
             yield
 
     async def _files_to(self, position: int, choices: Mapping[str, Choice] | None) -> Restored | None:

@@ -18,7 +18,7 @@ from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
-from agent.workspace.checkpoints.restore.hunk_restore import numbered, part_of
+from agent.workspace.checkpoints.restore.hunk_restore import divide_path, numbered
 from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
 from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
@@ -350,13 +350,13 @@ class CheckpointService(Checkpoints):
         item = next(iter(plan.items), None)
         if item is None:
             return {}
-        found = await asyncio.to_thread(part_of, item, self._recorder.store.objects)
+        found = await asyncio.to_thread(divide_path, item, self._recorder.store.objects)
         part = found.part(frozenset(hunks))
         return {item.path: part} if item.state == "change" else {}
 
     async def _plan(self, position: int, path: str = "") -> RestorePlan:
         recorder = self._recorder
-        await recorder.look_at_everything()
+        await recorder.record_unseen()
 
         def make_plan() -> RestorePlan:
             check_position(self._line, position)

@@ -20,7 +20,7 @@ from agent.session.subagents import agent_table
 from agent.session.subagents.records import AgentWorker, CopiedFile, Task
 from agent.session.wiring.agent_workspace import AgentWorkspace, OpenReach, open_in_copy
 from agent.workspace.isolated_copies.copy_folders import Holder, holders
-from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, take_up
+from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, reopen
 from tools.results import ToolError
 from tools.text.safe_text import clean
 
@@ -243,7 +243,7 @@ class AgentCopies:
                 raise HermesError(
                     f"{agent} has no copy that could be merged: it had none, or that is settled."
                 )
-            copy = self._open[agent] = await take_up(self._steps, self._folder, id)
+            copy = self._open[agent] = await reopen(self._steps, self._folder, id)
             self._left.pop(agent, None)
             return copy
 

@@ -165,7 +165,7 @@ class Step:
     place: str = ""
     """The identity of the workspace folder, see `root_identity`; empty in records of older versions."""
     perhaps: tuple[str, ...] = ()
-    """Paths that the user may have changed while the command ran, see `perhaps_by_others`."""
+    """Paths that the user may have changed while the command ran, see `possible_user_changes`."""
 
 
 def undo_refusal() -> ToolError:

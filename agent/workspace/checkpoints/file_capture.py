@@ -39,7 +39,7 @@ class _ChangedError(Exception):
     """Raised if the file changed while it was read."""
 
 
-def take(
+def capture_path(
     root: Path,
     path: str,
     objects: ObjectStore | None,

@@ -40,13 +40,13 @@ from agent.workspace.checkpoints.entries import (
     is_settled,
     stamp_of,
 )
-from agent.workspace.checkpoints.file_capture import inode_of, take
+from agent.workspace.checkpoints.file_capture import capture_path, inode_of
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error
 from agent.workspace.checkpoints.precapture import NOT_YET, CaptureLimits, Precapture, waits
-from agent.workspace.checkpoints.scan import ManifestScan, look
+from agent.workspace.checkpoints.scan import ManifestScan, scan
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks, without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
@@ -255,10 +255,10 @@ class FileRegister:
     def survey(self) -> Survey:
         """Read the whole workspace and compare it with the state of the previous session. Raises `Stopped`.
 
-        Does not change the register, so any thread may run it during calls. `take_up` applies the result.
+        Does not change the register, so any thread may run it during calls. `apply` applies the result.
         """
         known = self._baseline.load() or {}
-        found = look(self._root, known, self._ours)
+        found = scan(self._root, known, self._ours)
         unread = not known or len(found.changed) > _MANY or any(map(waits, known.values()))
         # The git index only tells which files need not be read.
         index = read_index(self._root) if unread else NO_INDEX
@@ -271,25 +271,27 @@ class FileRegister:
             fresh[path] = self._first(path, status, found, index if trusted else NO_INDEX)
         return Survey(known, FoundChanges((), fresh, tuple(found.left_out), units=Units(found.units)), index)
 
-    def take_up(self, survey: Survey) -> None:
+    def apply(self, survey: Survey) -> None:
         """Apply a survey to the register, except for paths that calls changed in the meantime."""
-        self._begin(survey.known, survey.index)
+        self._start_register(survey.known, survey.index)
         met = self._met or set()
         self._met = None
         fresh = {path: known for path, known in survey.found.fresh.items() if path not in met}
         self.accept(replace(survey.found, fresh=fresh))
 
-    def news(self) -> FoundChanges:
+    def changes_since_last_session(self) -> FoundChanges:
         """Return the changes since the previous session, instead of running a survey; empty without its
         state.
         """
         known = self._baseline.load()
         if known is None:
             survey = self.survey()
-            self._begin({}, survey.index)
+            self._start_register({}, survey.index)
             found = survey.found
         else:
-            self._begin(known, read_index(self._root) if any(map(waits, known.values())) else NO_INDEX)
+            self._start_register(
+                known, read_index(self._root) if any(map(waits, known.values())) else NO_INDEX
+            )
             found = self.changes()
         self._met = None
         return found
@@ -306,7 +308,7 @@ class FileRegister:
         """
         return self._baseline.written
 
-    def _begin(self, known: dict[str, KnownPath], index: Index) -> None:
+    def _start_register(self, known: dict[str, KnownPath], index: Index) -> None:
         """Set the state of the previous session, except for paths that calls have named since."""
         met = self._met or set()
         self._known = {path: each for path, each in known.items() if path not in met} | self._known
@@ -320,7 +322,7 @@ class FileRegister:
     ) -> KnownPath | None:
         stamp, settled = stamp_of(status), is_settled(status)
         if not stat.S_ISREG(status.st_mode):
-            entry = take(self._root, path, None, limit=0)
+            entry = capture_path(self._root, path, None, limit=0)
             return KnownPath(stamp, settled, entry) if entry is not None else None
         mode, twin = stat.S_IMODE(status.st_mode), found.twin(path, status)
         size, modified, inode = status.st_size, status.st_mtime_ns, inode_of(status)
@@ -371,7 +373,7 @@ class FileRegister:
         """
         watches = self._watches if len(self._known) >= WATCHED and not whole else None
         self.is_whole = watches is None
-        found = look(self._root, self._known, self._ours, units=self._units, watches=watches)
+        found = scan(self._root, self._known, self._ours, units=self._units, watches=watches)
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
         for path, status in found.changed.items():
@@ -397,7 +399,7 @@ class FileRegister:
         marks = {place: mark for place, mark in marks.items() if place in wanted}
         return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
-    def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
+    def without_steps(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
         """Return the changes found by a scan that are not part of the later `steps`. Blocking."""
         left = state_listings.last_states(steps)
         news = {change.path: change for change in found.changes}
@@ -468,7 +470,7 @@ class FileRegister:
         parts = path.split("/")
         for count in range(1 + is_outside(path), len(parts)):
             above = "/".join(parts[:count])
-            if take(self._root, above, None, limit=0) is None:
+            if capture_path(self._root, above, None, limit=0) is None:
                 noted[above] = None
         now = self._look_at(path, self._twin(path), self._units)
         noted[path] = now.entry if now is not None else None
@@ -494,7 +496,7 @@ class FileRegister:
         """
         seen: dict[str, PathEntry | None] = {}
         if len(self._known) <= LOOKED_AT:
-            found = look(self._root, self._known, self._ours, units=self._units)
+            found = scan(self._root, self._known, self._ours, units=self._units)
             known = (self._known.get(path) for path in found.changed)
             seen = dict(zip(found.changed, (each and each.entry for each in known), strict=True))
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
@@ -559,7 +561,7 @@ class FileRegister:
         if reason := uncovered(units, path):
             return KnownPath(stamp_of(status), False, PathEntry(PathKind.OTHER, 0, reason=reason))
         link = self._limits.objects and units.role(path) == "contents"
-        entry = take(self._root, path, self._objects, limit=self._limits.file, link=link)
+        entry = capture_path(self._root, path, self._objects, limit=self._limits.file, link=link)
         if entry is None:
             return None
         if entry.kind is not PathKind.FILE or status.st_nlink < 2:

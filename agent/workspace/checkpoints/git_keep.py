@@ -82,7 +82,7 @@ class GitKeep:
         """Return which of these objects have a hard link of their own; packs are not searched."""
         return {each for each in ids if each[2:] in self._held.get(each[:2], ())}
 
-    def put_back(self) -> int:
+    def restore_objects(self) -> int:
         """Restore objects missing in the repository; return the number of files. Raises `OSError`."""
         count = 0
         for name in ("pack", *_FAN):
@@ -91,14 +91,14 @@ class GitKeep:
                 target = self._objects / name / file
                 if not os.path.lexists(target):
                     self._make(target.parent)
-                    _second_name(self._ours / name / file, target)
+                    _hard_link(self._ours / name / file, target)
                     # Programs that remove a tree often make it writable first, and with it the hard link.
                     target.chmod(0o444)
                     count += 1
         self._make(self._objects / "info")
         return count
 
-    def take_away(self) -> None:
+    def remove_kept(self) -> None:
         """Remove objects from the repository that have a hard link here. Raises `OSError`."""
         for name in ("pack", *_FAN):
             for file in sorted(_names(self._ours / name)):
@@ -248,15 +248,15 @@ def _is_shared(path: Path) -> bool:
         return False
 
 
-def keeps(folder: Path) -> Iterator[Path]:
+def kept_repositories(folder: Path) -> Iterator[Path]:
     """Yield the folder of hard links for each kept repository below `folder`."""
     with suppress(OSError):
         yield from sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
 
 
-def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
+def without_repository(folder: Path) -> Iterator[tuple[float, int, Path]]:
     """Yield files below `folder` that no repository has any longer: time of removal, size in bytes, path."""
-    for place in keeps(folder):
+    for place in kept_repositories(folder):
         for path in (place / ".git" / "objects").glob("*/*"):
             with suppress(OSError):
                 status = path.lstat()
@@ -271,11 +271,11 @@ def tidy(folder: Path, most: int, before: float) -> int:
     versions, are removed completely. Returns the number of bytes of removed files. Blocking.
     """
     freed = 0
-    for place in keeps(folder):
+    for place in kept_repositories(folder):
         with suppress(OSError):
             if not (place / "source").is_file() or place.stat().st_mtime < before:
                 shutil.rmtree(place, ignore_errors=True)
-    found = sorted(only_here(folder))
+    found = sorted(without_repository(folder))
     size = sum(each[1] for each in found)
     for since, bytes_, path in found:
         if since >= before and size <= most:
@@ -311,7 +311,7 @@ def _linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _second_name(source: Path, target: Path) -> None:
+def _hard_link(source: Path, target: Path) -> None:
     try:
         _linked(source, target)
     except OSError as error:

@@ -153,7 +153,7 @@ _BY_TOOLS = lazy_pattern(
 """Files maintained by tools: lock files of packages, and those of version control."""
 
 
-def perhaps_by_others(
+def possible_user_changes(
     changes: Sequence[PathChange],
     command: str,
     folder: Path,

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import KnownPath, is_settled, stamp_of
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import Index, blob_id
 from agent.workspace.checkpoints.objects import ObjectStore
@@ -163,7 +163,7 @@ class Precapture:
         assert known.entry is not None
         if self._stands(path, known) is None:
             return
-        entry = take(self._root, path, self._objects, limit=self._largest, link=link)
+        entry = capture_path(self._root, path, self._objects, limit=self._largest, link=link)
         status = self._stands(path, known, again=link)
         if entry is not None and status is not None:
             entry = replace(entry, twin=known.entry.twin)

@@ -34,7 +34,7 @@ from agent.workspace.checkpoints.entries import (
 from agent.workspace.checkpoints.file_register import Baseline, CaptureLimits, FileRegister, FoundChanges
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_words import marked_line
-from agent.workspace.checkpoints.meanwhile import net, path_count, perhaps_by_others, steps_since
+from agent.workspace.checkpoints.meanwhile import net, path_count, possible_user_changes, steps_since
 from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
@@ -164,7 +164,7 @@ class StepRecorder:
         if self._stop.is_set():
             return
         if self._keeps and self._at_hand.is_set():
-            await self.look_at_everything()
+            await self.record_unseen()
         self._stop.set()
         if self._saver is not None:
             self._saver.cancel()
@@ -317,24 +317,24 @@ class StepRecorder:
                     await self._at_hand.wait()
         if not self._surveyed.is_set() or any(each.wide for each in self._open):
             return False
-        return await self._guarded(self._take_in) is not None
+        return await self._guarded(self._record_others) is not None
 
-    async def look_at_everything(self) -> None:
+    async def record_unseen(self) -> None:
         """Record changes that left no event and that no scan around a program found, as made by the last
         program.
 
         Does nothing while a program of the agent runs, or before the workspace was read.
         """
         if not self._register.is_whole and await self.catch_up():
-            await self._guarded(self._take_in_unseen)
+            await self._guarded(self._record_unseen)
 
     # Within
 
     async def _survey(self, cut_off: str, label: str, since: float | None) -> None:
         if cut_off or since is not None:
-            seen = await self._guarded(lambda: self._see_news(cut_off, label, since))
+            seen = await self._guarded(lambda: self._record_missed(cut_off, label, since))
         else:
-            seen = await self._see()
+            seen = await self._read_workspace()
         if seen:
             self._surveyed.set()
         with suppress(Stopped):
@@ -347,38 +347,38 @@ class StepRecorder:
         """Store file contents for a while; return whether none are left, or None if it failed."""
         return await self._guarded(lambda: self._register.keep(SLICE), idle=True)
 
-    async def _see(self) -> bool | None:
+    async def _read_workspace(self) -> bool | None:
         """Read the whole workspace in another thread, so that calls of file tools need not wait.
 
         Returns True, or None if it failed.
         """
 
-        def take_up_survey() -> bool:
-            self._register.take_up(survey)
+        def apply_survey() -> bool:
+            self._register.apply(survey)
             return True
 
         try:
             survey = await asyncio.to_thread(self._register.survey)
         except Stopped:
             return None
-        return await self._guarded(take_up_survey)
+        return await self._guarded(apply_survey)
 
-    def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
+    def _record_missed(self, cut_off: str, label: str, since: float | None) -> bool:
         """Read the whole workspace, and record changes since the last known state as a step; return True."""
         began = self._line.last
-        found = self._register.news()
+        found = self._register.changes_since_last_session()
         seen_at = self._register.seen_at
         moment = seen_at if since is None else min(seen_at, since)
         earlier = steps_since(self.store, str(self.root), moment)
         known = [step for step in earlier if step.created > seen_at]
-        news = self._register.beyond(found, known)
+        missed = self._register.without_steps(found, known)
         if not self._keeps:
-            self._missed = (*news.changes, *self._register.redated_changes(found))
+            self._missed = (*missed.changes, *self._register.redated_changes(found))
             return True
-        if news.changes and cut_off:
-            self._append("command", self.line, cut_off, label, news)
-        elif news.changes:
-            self._append("outside", self.line, "", path_count(news.changes, "changed in between"), news)
+        if missed.changes and cut_off:
+            self._append("command", self.line, cut_off, label, missed)
+        elif missed.changes:
+            self._append("outside", self.line, "", path_count(missed.changes, "changed in between"), missed)
         self._register.accept(found, self._position)
         if since is not None:
             theirs = (step for step in earlier if step.kind != "restore" or step.session != self.line)
@@ -453,7 +453,7 @@ class StepRecorder:
         others = any(each.wide for each in self._open if each is not recording)
         kept: bool | None = not self._at_hand.is_set()
         if not recording.blind:
-            kept = await self._is_kept() and (others or await self._guarded(self._take_in))
+            kept = await self._is_kept() and (others or await self._guarded(self._record_others))
         if not kept and not self._stop.is_set():
             recording.wide = recording.blind = False
             raise undo_refusal()
@@ -468,7 +468,7 @@ class StepRecorder:
         probe = str(time.time_ns()).encode()
         return await self._guarded(lambda: self.store.objects.add(probe)) is not None
 
-    def _take_in(self) -> bool:
+    def _record_others(self) -> bool:
         """Record changes made by others as a separate step; return True."""
         self._follow()
         found = self._register.changes()
@@ -482,7 +482,7 @@ class StepRecorder:
         self._register.accept(found, self._position)
         return True
 
-    def _take_in_unseen(self) -> None:
+    def _record_unseen(self) -> None:
         """Record changes that left no event, after those made by others were recorded."""
         found, ran = self._register.changes(whole=True), self._last_wide
         if found.changes and ran is not None:
@@ -523,7 +523,7 @@ class StepRecorder:
             return ()
         text = "\n".join([recording.label, *(each.command for each in recording.commands)])
         folder = recording.commands[-1].cwd
-        return perhaps_by_others(found.changes, text, folder, self.root, found.marks, self.store.objects)
+        return possible_user_changes(found.changes, text, folder, self.root, found.marks, self.store.objects)
 
     def _what_changed(self, recording: CallRecording) -> FoundChanges:
         noted = self._register.after(recording.noted)

@@ -57,7 +57,7 @@ class ManifestScan:
         return next((name for name in names if name != path), "")
 
 
-def look(
+def scan(
     root: Path,
     known: Mapping[str, KnownPath],
     ours: Path | None = None,
@@ -75,10 +75,10 @@ def look(
     """
     if watches is not None:
         dirty = watches.changed_folders()
-        found = None if dirty is None else _look_again(root, known, ours, units, watches, dirty)
+        found = None if dirty is None else _scan_changed(root, known, ours, units, watches, dirty)
         if found is not None:
             return found
-        watches.begin()
+        watches.start_scan()
     found = ManifestScan()
     names: list[str] = []
     folders = _walk(root, found, ours, units, versions, watches)
@@ -89,12 +89,12 @@ def look(
         for folder in (TOP, *found.units):
             found.changed.pop(folder, None)
     if watches is not None:
-        watches.note(lambda _: True, found.units, found.left_out)
-        watches.look_again(_uncertain(found))
+        watches.record(lambda _: True, found.units, found.left_out)
+        watches.read_again(_uncertain(found))
     return found
 
 
-def _look_again(
+def _scan_changed(
     root: Path,
     known: Mapping[str, KnownPath],
     ours: Path | None,
@@ -137,8 +137,8 @@ def _look_again(
         folder = "" if place == TOP else place
         if folder not in read and stands(folder):
             found.units[place] = kind
-    watches.note(stands, found.units, found.left_out)
-    watches.look_again(_uncertain(found))
+    watches.record(stands, found.units, found.left_out)
+    watches.read_again(_uncertain(found))
     return found
 
 

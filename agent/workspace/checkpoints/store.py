@@ -19,7 +19,7 @@ from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError, StoreError
-from agent.workspace.checkpoints.git_keep import only_here
+from agent.workspace.checkpoints.git_keep import without_repository
 from agent.workspace.checkpoints.objects import CONTENTS, TEMPORARY, ObjectStore, store_error
 from agent.workspace.checkpoints.step_log import (
     SUFFIX,
@@ -124,7 +124,7 @@ class CheckpointStore:
         Git's objects only count if nothing else refers to them. The size of each file is read, so this must
         not run on the event loop. Raises `StoreError`.
         """
-        git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed_folder))
+        git = sum(on_disk(size) for _, size, _ in without_repository(self.borrowed_folder))
         git += sum(on_disk(kept.size) for kept in self.objects.linked())
         return git + sum(on_disk(size) for size in self._sizes(self.folder))
 

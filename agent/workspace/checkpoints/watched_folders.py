@@ -86,7 +86,7 @@ class WatchedFolders:
         known = self._whole_at and "" in self.folders and len(self._dirty) <= len(self.folders) // 2
         return self._dirty & self.folders.keys() if known else None
 
-    def begin(self) -> None:
+    def start_scan(self) -> None:
         """Begin a complete scan, and drop what was recorded so far."""
         self._whole_at = 0.0
         self._forget()
@@ -109,7 +109,7 @@ class WatchedFolders:
         self.folders[folder] = WatchedFolder((status.st_dev, status.st_ino), kind, cut, watch)
         self._paths[watch] = folder
 
-    def note(
+    def record(
         self, stays: Callable[[str], bool], units: Mapping[str, str], left_out: Collection[LeftOut]
     ) -> None:
         """Record the result of a scan, without the folders for which `stays` returns False."""
@@ -125,7 +125,7 @@ class WatchedFolders:
         ):
             self._whole_at = 0.0
 
-    def look_again(self, folders: Iterable[str]) -> None:
+    def read_again(self, folders: Iterable[str]) -> None:
         """Make the next scan read exactly these folders, besides those with new events."""
         self._dirty = set(folders)
 

@@ -92,7 +92,7 @@ def claim(copies: Path) -> CopyFolder:
         raise StoreError(f"No copy can be made in {copies}: {error.strerror or error}.") from error
 
 
-def take_up(copies: Path, id: str) -> CopyFolder:
+def reopen(copies: Path, id: str) -> CopyFolder:
     """Take over a released folder. Raises `StoreError` if it does not exist or another process uses it."""
     folder = copies / id
     try:

@@ -29,11 +29,11 @@ from agent.workspace.checkpoints.entries import (
     is_settled,
     stamp_of,
 )
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.meanwhile import keep_detached
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, Choice, PartialRestore, PlanItem
-from agent.workspace.checkpoints.scan import look
+from agent.workspace.checkpoints.scan import scan
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.git import top_folder
 from agent.workspace.isolated_copies import copy_folders, git_in_copies
@@ -172,12 +172,12 @@ class WorkspaceCopy:
     def _changes(self, whole: bool) -> tuple[PathChange, ...]:
         store, limit = self._recorder.store, self._recorder.limits.file
         with store.sharing():
-            found = look(self.root, self._known, versions=False)
+            found = scan(self.root, self._known, versions=False)
             paths = [path for path in (*found.changed, *found.gone) if not _lies_in(path, self._hidden)]
             later = self._later()
             changes: list[PathChange] = []
             for path in sorted(paths):
-                after = take(self.root, path, store.objects, limit=limit)
+                after = capture_path(self.root, path, store.objects, limit=limit)
                 status = found.changed.get(path)
                 if after is not None and status is not None and (twin := found.twin(path, status)):
                     after = replace(after, twin=twin)
@@ -207,7 +207,7 @@ class WorkspaceCopy:
             earlier = later[path]
             return earlier if not self._reopened or _is_at(earlier, stamp) else _UNKNOWN
         store, limit = self._recorder.store, self._recorder.limits.file
-        now = take(self.origin, path, store.objects, limit=limit)
+        now = capture_path(self.origin, path, store.objects, limit=limit)
         try:
             trusted = whole and not self._reopened
             untouched = trusted or stamp_of((self.origin / path).lstat()) == stamp
@@ -226,7 +226,7 @@ class WorkspaceCopy:
             for change in changes:
                 if wanted is not None and change.path not in wanted:
                     continue
-                now = take(self.origin, change.path, objects, limit=limit)
+                now = capture_path(self.origin, change.path, objects, limit=limit)
                 if not alike(now, change.after):
                     items.append(_judge_change(change, now))
         return RestorePlan(str(self.origin), self.position, tuple(items))
@@ -257,14 +257,14 @@ async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -
     return copy
 
 
-async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCopy:
+async def reopen(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCopy:
     """Take over a copy of `recorder`'s workspace that an earlier process held. Raises `StoreError`.
 
     When merging, changes of unknown origin are conflicts.
     """
 
     def take_folder() -> tuple[copy_folders.CopyFolder, CopyRecord]:
-        place = copy_folders.take_up(copies, id)
+        place = copy_folders.reopen(copies, id)
         try:
             held = read_held(place.folder)
             if held.origin != recorder.root:
@@ -301,7 +301,7 @@ def _make(
             copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))
         # After this delay every change gives a file another stamp.
         time.sleep(TICK / 1_000_000_000)
-        found = look(root, {}, versions=False)
+        found = scan(root, {}, versions=False)
         now = time.time_ns()
         known = {
             path: KnownPath(stamp_of(status), is_settled(status, now), _UNKNOWN)
@@ -323,7 +323,7 @@ def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: 
     with recorder.store.sharing():
         for path in sorted(moved | copied.restless):
             if path in copied.files:
-                entry = take(copy.root, path, recorder.store.objects, limit=recorder.limits.file)
+                entry = capture_path(copy.root, path, recorder.store.objects, limit=recorder.limits.file)
                 copy._bases[path] = entry
 
 

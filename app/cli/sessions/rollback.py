@@ -349,14 +349,14 @@ def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
     """Return the choice of hunks for a plan with one file; a conflict is skipped unless overruled."""
-    from agent.workspace.checkpoints.restore.hunk_restore import part_of
+    from agent.workspace.checkpoints.restore.hunk_restore import divide_path
 
     item = plan.items[0]
     if len(plan.items) > 1:
         raise ConfigError(f"{args.file[0]} is a folder; --hunks are those of one file.")
     if item.state == "lost":
         return {}
-    part = part_of(item, store.objects).part(hunks)
+    part = divide_path(item, store.objects).part(hunks)
     return {} if item.state == "conflict" and args.conflicts != "checkpoint" else {item.path: part}
 
 

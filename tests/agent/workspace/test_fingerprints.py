@@ -121,13 +121,13 @@ def test_an_own_write_is_taken_once_with_those_before_it() -> None:
     own = OwnWrites()
     for digest in (b"1", b"2", b"1", b"3"):
         own.expect("a", digest)
-    assert own.takes("a", b"1")
-    assert not own.takes("a", b"2")
-    assert not own.takes("b", b"3")
-    assert own.takes("a", b"3")
-    assert not own.takes("a", b"3")
+    assert own.consume("a", b"1")
+    assert not own.consume("a", b"2")
+    assert not own.consume("b", b"3")
+    assert own.consume("a", b"3")
+    assert not own.consume("a", b"3")
     own.expect("a", None)
-    assert own.takes("a", None)
+    assert own.consume("a", None)
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_to_where_it_ended(

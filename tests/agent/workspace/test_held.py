@@ -9,7 +9,7 @@ import pytest
 
 from agent.errors import StoreError
 from agent.workspace.isolated_copies.copy_folders import HELD, Holder, holders, sweep
-from agent.workspace.isolated_copies.workspace_copy import make_copy, take_up
+from agent.workspace.isolated_copies.workspace_copy import make_copy, reopen
 from tests.agent.workspace.isolated_copies.test_workspace_copy import recording, torture
 
 HOLDER = Holder("session", "agent-1")
@@ -24,7 +24,7 @@ async def test_a_copy_that_is_taken_up_again_knows_exactly_what_changed(tmp_path
         copy.leave()
         assert sweep(copies) == 0
         assert holders(copies) == {copy.id: HOLDER}
-        again = await take_up(recorder, copies, copy.id)
+        again = await reopen(recorder, copies, copy.id)
         assert (again.root, again.position, again.coverage) == (copy.root, copy.position, copy.coverage)
         assert await again.changes() == ()
         odd = os.fsdecode(b"odd \xff\n name")
@@ -34,10 +34,10 @@ async def test_a_copy_that_is_taken_up_again_knows_exactly_what_changed(tmp_path
         plan = await again.plan_merge()
         assert {item.state for item in plan.items} == {"change"}
         with pytest.raises(StoreError, match="Another process works with the copy"):
-            await take_up(recorder, copies, copy.id)
+            await reopen(recorder, copies, copy.id)
         await again.close()
         with pytest.raises(StoreError, match="no longer there"):
-            await take_up(recorder, copies, copy.id)
+            await reopen(recorder, copies, copy.id)
     assert list(copies.iterdir()) == []
 
 
@@ -53,7 +53,7 @@ async def test_what_was_changed_and_stepped_over_while_nobody_looked_is_a_confli
     async with recording(tmp_path) as recorder:
         (tmp_path / "work" / "a").write_text("and again, noticed this time")
         await recorder.catch_up()
-        again = await take_up(recorder, copies, copy.id)
+        again = await reopen(recorder, copies, copy.id)
         (again.root / "a").write_text("the agent's")
         (item,) = (await again.plan_merge()).items
         assert item.state == "conflict"
@@ -77,7 +77,7 @@ async def test_a_damaged_note_is_told_in_one_sentence_and_nothing_is_removed(
         note = copies / copy.id / HELD
         note.write_bytes(damage or note.read_bytes()[:-20])
         with pytest.raises(StoreError, match=r"damaged; its files are still there\.$"):
-            await take_up(recorder, copies, copy.id)
+            await reopen(recorder, copies, copy.id)
         assert sweep(copies) == 0
         assert (copy.root / "made").read_text() == "work"
 

@@ -19,7 +19,7 @@ import pytest
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.restore import apply
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -273,13 +273,13 @@ def test_it_works_beside_a_running_session_and_says_so(over: Bench) -> None:
 def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     store = CheckpointStore(over.home / "checkpoints")
     session = json.loads(rollback(over, "--json").stdout)["session"]
-    now = take(over.workspace, "report.txt", store.objects, limit=10**6)
+    now = capture_path(over.workspace, "report.txt", store.objects, limit=10**6)
     (step, *_) = store.line(session).steps()
     wanted = next(change.after for change in step.changes if change.path == "report.txt")
     begun = apply.new_restore(
         session, session, "back to step 1", str(over.workspace), [Move("report.txt", now, wanted)]
     )
-    with pytest.raises(KeyboardInterrupt), apply.hold_restore(store.pending, begun):
+    with pytest.raises(KeyboardInterrupt), apply.record_restore(store.pending, begun):
         raise KeyboardInterrupt
     done = rollback(over)
     assert "A restore that was cut off is finished (back to step 1): 1 path restored." in done.stderr

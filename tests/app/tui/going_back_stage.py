@@ -12,7 +12,7 @@ from agent.session.history.branch_comparison import BranchComparison, compare
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import hunk_restore
-from agent.workspace.checkpoints.restore.hunk_restore import Parted
+from agent.workspace.checkpoints.restore.hunk_restore import DividedPath
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import CHANGED_SINCE, PlanItem
@@ -94,8 +94,8 @@ class Objects(ObjectStore):
         return CONTENTS[digest]
 
 
-async def parted(item: PlanItem, merging: bool) -> Parted:
-    return hunk_restore.part_of(item, Objects(), merging=merging)
+async def parted(item: PlanItem, merging: bool) -> DividedPath:
+    return hunk_restore.divide_path(item, Objects(), merging=merging)
 
 
 RESTORE = RestoreServices(FILES.describe_all, FILES.sides, merged, parted)

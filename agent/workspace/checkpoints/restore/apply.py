@@ -31,7 +31,7 @@ from agent.workspace.checkpoints.entries import (
     entry_record,
     is_folder,
 )
-from agent.workspace.checkpoints.file_capture import attributes_of, take
+from agent.workspace.checkpoints.file_capture import attributes_of, capture_path
 from agent.workspace.checkpoints.git_words import marked_line, step_paths
 from agent.workspace.checkpoints.meanwhile import refusal
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
@@ -47,7 +47,7 @@ from agent.workspace.checkpoints.restore.git_group import (
 )
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer, redate, with_times
-from agent.workspace.checkpoints.restore.plan import RestorePlan, merge_changes
+from agent.workspace.checkpoints.restore.plan import RestorePlan, without_agent_changes
 from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
 from agent.workspace.checkpoints.root_identity import identity, is_same, linked
@@ -110,7 +110,7 @@ def new_restore(
 
 
 @contextmanager
-def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
+def record_restore(folder: Path, pending: Pending) -> Iterator[None]:
     """Keep a restore on disk while it is carried out in this block, and delete it only after success.
 
     Raises `StoreError` if it cannot be written; nothing was started then.
@@ -140,7 +140,7 @@ def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
 
 
 @contextmanager
-def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
+def lock_interrupted(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
     """Yield the interrupted restores with their files, locked against other processes.
 
     Invalid files, and restores that are still running, are skipped.
@@ -301,7 +301,7 @@ def apply_restore(
         if not moves:
             units = _units(plan, skipped, spare.databases)
             return Restored(None, skipped, remarks=remarks, units=units)
-        with hold_restore(store.pending, pending):
+        with record_restore(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
             if failed:
@@ -358,7 +358,7 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     is full when there is room. Others do not wait for them.
     """
     told: list[str] = []
-    with abandoned(store.pending) as found:
+    with lock_interrupted(store.pending) as found:
         for pending, path in found:
             root = Path(pending.root)
             if not root.is_dir() or not is_same(pending.place, pending.root, root):
@@ -425,7 +425,7 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
         return part_entry(item, choice, objects)
     if choice != "merge":
         return item.target
-    result = merge_changes(item, objects)
+    result = without_agent_changes(item, objects)
     if result is None or item.now is None:
         raise _KeptError("is not text that could be merged")
     return PathEntry(PathKind.FILE, item.now.mode, len(result.data), 0, objects.add(result.data))
@@ -435,7 +435,7 @@ def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
     """Yield read-only folders in which something must change, as moves that restore their mode afterwards."""
     known = {move.path for move in moves}
     for parent in sorted({move.parent or TOP for move in moves} - known):
-        entry = take(root, parent, None, limit=0)
+        entry = capture_path(root, parent, None, limit=0)
         if entry is not None and entry.kind is PathKind.FOLDER and entry.mode & _OWNER != _OWNER:
             yield Move(parent, entry, entry)
 
@@ -591,7 +591,7 @@ class _Run:
         """
         if not again:
             return move
-        found = take(self._root, move.path, None, limit=_UNLIMITED)
+        found = capture_path(self._root, move.path, None, limit=_UNLIMITED)
         if alike(found, move.wanted):
             return Move(move.path, move.wanted, move.wanted)
         if is_folder(found) and is_folder(move.wanted):

@@ -19,7 +19,7 @@ from pathlib import Path
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind, is_folder
 from agent.workspace.checkpoints.git_index import index_rows
-from agent.workspace.checkpoints.git_keep import GitKeep, keeps
+from agent.workspace.checkpoints.git_keep import GitKeep, kept_repositories
 from agent.workspace.checkpoints.git_refs import is_reflog
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.path_replacement import Move
@@ -205,7 +205,7 @@ class RepositoryProvider:
             if self._is_there(folder):
                 if not wanted or self._whole(self._root / folder, wanted, tips):
                     continue
-                self._put_back(folder)
+                self._restore_objects(folder)
                 missing = self._missing(self._root / folder, tips)
             else:
                 self._gone.append(folder)
@@ -220,7 +220,7 @@ class RepositoryProvider:
         """Restore the objects of repositories that were completely missing. Blocking."""
         for folder in self._gone:
             if self._is_there(folder):
-                self._put_back(folder)
+                self._restore_objects(folder)
 
     def clear(self, moves: Iterable[Move]) -> None:
         """Remove the objects of removed repositories of which the store has hard links. Blocking."""
@@ -228,7 +228,7 @@ class RepositoryProvider:
             if not is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
                     with suppress(OSError):
-                        keep.take_away()
+                        keep.remove_kept()
 
     def _is_there(self, folder: str) -> bool:
         return os.path.lexists(self._root / folder / "HEAD")
@@ -275,14 +275,14 @@ class RepositoryProvider:
         there = (line.split() for line in result.output.split(b"\n"))
         return wanted - {words[0].decode("ascii") for words in there if len(words) == 3}
 
-    def _put_back(self, folder: str) -> None:
+    def _restore_objects(self, folder: str) -> None:
         for keep in self._keeps(folder):
             with suppress(OSError):
-                keep.put_back()
+                keep.restore_objects()
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
         """Yield the stored objects of a repository, without those of separate units inside it."""
-        for place in keeps(self._store.borrowed_folder):
+        for place in kept_repositories(self._store.borrowed_folder):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
                 part = self._units.part(source.relative_to(self._root).as_posix())

@@ -12,7 +12,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided_reason
-from agent.workspace.checkpoints.restore.plan import merge_changes
+from agent.workspace.checkpoints.restore.plan import without_agent_changes
 from agent.workspace.checkpoints.restore.ref_plan import PartialRestore, PlanItem
 from tools.text.safe_text import clean
 
@@ -29,7 +29,7 @@ class ChangedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parted:
+class DividedPath:
     """A path in a plan, with the difference to its target divided into hunks."""
 
     item: PlanItem
@@ -49,7 +49,7 @@ class Parted:
         return PartialRestore(self.now, self.then, frozenset(numbers), self.merging)
 
 
-def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
+def divide_path(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> DividedPath:
     """Divide the difference between the current state and the target into hunks; with `merging`, the target
     is the merge result.
 
@@ -74,7 +74,7 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
         raise _whole("its contents are no longer in the checkpoints") from error
     digest = then.digest
     if merging:
-        both = merge_changes(item, objects)
+        both = without_agent_changes(item, objects)
         if both is None:
             raise _whole("it is not text that could be merged")
         wanted = both.data
@@ -84,7 +84,7 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
     hunks = divide(text, wanted)
     if not hunks:
         raise _whole("its text is the same")
-    return Parted(item, hunks, now.digest, digest, merging)
+    return DividedPath(item, hunks, now.digest, digest, merging)
 
 
 def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> PathEntry:
@@ -95,7 +95,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
     """
     now, then = item.now, item.target
     try:
-        found = part_of(item, objects, merging=part.merging)
+        found = divide_path(item, objects, merging=part.merging)
         again = found.part(part.hunks)
     except StoreError:
         raise ChangedError(CHANGED) from None
@@ -110,7 +110,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
     """Return the patch of a path, with its hunks numbered if they can be restored singly. Blocking."""
     try:
-        part_of(item, objects)
+        divide_path(item, objects)
     except WholeError:
         return patch
     number = count(1)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.objects import ObjectStore, write_all
 from agent.workspace.checkpoints.restore.shared_files import (
     READ,
@@ -57,7 +57,7 @@ def set_time(folder: int, name: str, entry: PathEntry) -> None:
             os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
 
 
-def take_over(folder: int, name: str, descriptor: int) -> None:
+def copy_attributes(folder: int, name: str, descriptor: int) -> None:
     """Copy owner, access list and attributes of the file `name` to an open new file, as far as permitted."""
     with suppress(OSError):
         old = os.open(name, READ, dir_fd=folder)
@@ -354,7 +354,7 @@ class Placer:
             try:
                 write_sparsely(descriptor, self._objects.chunks(wanted.digest))
                 if like:
-                    take_over(folder, like, descriptor)
+                    copy_attributes(folder, like, descriptor)
                 os.fchmod(descriptor, wanted.mode)
             finally:
                 os.close(descriptor)
@@ -409,7 +409,7 @@ class Placer:
         """Return whether the object `name` next to the path has the state `entry`, including its contents."""
         path = f"{move.parent}/{name}" if move.parent else name
         limit = max(self._limit, entry.size if entry else 0)
-        return entry is not None and alike(take(self._root, path, None, limit=limit), entry)
+        return entry is not None and alike(capture_path(self._root, path, None, limit=limit), entry)
 
     def _name(self, number: int) -> str:
         return f"{self._beside}-{number}"

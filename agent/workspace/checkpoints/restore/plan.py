@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.errors import StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.git_words import repository_change
 from agent.workspace.checkpoints.meanwhile import is_own_folder, refusal
 from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
@@ -120,7 +120,7 @@ def plan_restore(
             items.append(PlanItem(path, None, wanted[path], "lost", reason))
             continue
         runs = ours[path]
-        now = _with_twin(planned.take(path), runs.left)
+        now = _with_twin(planned.capture(path), runs.left)
         target = wanted[path]
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
             # Unchanged, or the session has nothing to undo here: the current state is by others.
@@ -178,7 +178,7 @@ def with_others(
         if reason := refusal(path, target, objects):
             items.append(PlanItem(path, None, target, "lost", reason))
             continue
-        now = take(root, path, objects, limit=limit)
+        now = capture_path(root, path, objects, limit=limit)
         if alike(now, target):
             continue
         reason = _loss(now, target, objects)
@@ -207,7 +207,7 @@ def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
     return PlanItem(told.path, told.before, told.after, "change")
 
 
-def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
+def without_agent_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
     """Return the current content without the agent's changes; None if it cannot be merged.
 
     Blocking. Changes by others, before or after, are kept. A file missing before or after a step counts as

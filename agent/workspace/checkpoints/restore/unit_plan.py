@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.errors import StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.git_index import index_rows, lists_the_same, tree_of_index
 from agent.workspace.checkpoints.git_keep import object_ids
 from agent.workspace.checkpoints.git_refs import Refs, Side, Values, holds_refs, is_reflog
@@ -49,7 +49,7 @@ class UnitPlan:
         self._limit = limit
         histories = ref_histories(steps, units, objects) if units.places or _of_older(steps, units) else {}
         self._refs = {
-            place: RefPlan(root, place, each, objects, self.take) for place, each in histories.items()
+            place: RefPlan(root, place, each, objects, self.capture) for place, each in histories.items()
         }
         self._ref_files: dict[str, list[PlanItem]] = {}
         self._indexes: dict[str, tuple[UnitPart, PathEntry | None, PathEntry | None]] = {}
@@ -57,10 +57,10 @@ class UnitPlan:
         self._now = disk(root)
         self._last = state_listings.last_states(steps)
 
-    def take(self, path: str) -> PathEntry | None:
+    def capture(self, path: str) -> PathEntry | None:
         """Return the current state of a path, and store its contents. Raises `StoreError`."""
         link = self._units.role(path) == "contents"
-        return take(self._root, path, self._objects, limit=self._limit, link=link)
+        return capture_path(self._root, path, self._objects, limit=self._limit, link=link)
 
     def moves(self, place: str) -> Values | None:
         """Return the refs of a repository that restoring changes; None if no step recorded any."""
@@ -155,7 +155,7 @@ class UnitPlan:
                     *_walk_unit(self._root, f"{info}/commit-graphs", self._units),
                 ]
             for path in again:
-                if path not in found and (now := self.take(path)) is not None:
+                if path not in found and (now := self.capture(path)) is not None:
                     found[path] = PlanItem(path, now, None, "change")
         for path in sorted(found, reverse=True):
             if self._holds_more(path, found):
@@ -219,7 +219,7 @@ class UnitPlan:
                 yield replace(found[path], target=None)
                 continue
             part = self._units.part(path)
-            now = self.take(path)
+            now = self.capture(path)
             known = path in self._wanted or now is None
             plain = part is None or part.role in ("state", "alone", "store", "contents")
             logs = part is not None and part.kind == "git" and is_reflog(part.rest)
@@ -231,7 +231,7 @@ class UnitPlan:
                 yield PlanItem(path, now, None, "change")
         if self._units.places[root] == "git" and (reason := self._later(root)):
             yield PlanItem(
-                within(root, "objects"), self.take(within(root, "objects")), None, "conflict", reason
+                within(root, "objects"), self.capture(within(root, "objects")), None, "conflict", reason
             )
 
     def _later(self, root: str) -> str:

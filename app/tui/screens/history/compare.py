@@ -18,7 +18,7 @@ from agent.core.store.nodes import MAIN, BranchHead, first_line
 from agent.errors import HermesError
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
-from agent.workspace.checkpoints.restore.hunk_restore import Parted
+from agent.workspace.checkpoints.restore.hunk_restore import DividedPath
 from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.conversation.replay import newest_first
 from app.tui.screens.dialog import DetailScreen
@@ -378,7 +378,7 @@ def restore_services(client: SessionClient) -> RestoreServices:
     history = client.history
     files = FileChanges(history.contents)
 
-    async def load_hunks(item: PlanItem, merging: bool) -> Parted:
+    async def load_hunks(item: PlanItem, merging: bool) -> DividedPath:
         return await history.split_hunks(item, merging=merging)
 
     return RestoreServices(files.describe_all, files.sides, history.merge_conflict, load_hunks)

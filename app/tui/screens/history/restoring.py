@@ -21,7 +21,7 @@ from agent.core.store.nodes import Node
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.git_words import step_apart
-from agent.workspace.checkpoints.restore.hunk_restore import Parted, WholeError
+from agent.workspace.checkpoints.restore.hunk_restore import DividedPath, WholeError
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem, PlanState, Way
@@ -165,7 +165,7 @@ class HunkScreen(FileScreen):
     def __init__(
         self,
         change: FileDifferenceRow,
-        parted: Parted,
+        parted: DividedPath,
         taken: Collection[int],
         chosen: Callable[[frozenset[int]], object],
         words: PlanWords = RESTORE,
@@ -203,7 +203,7 @@ class RestoreServices:
     """Returns both sides of a change."""
     merged: Callable[[PlanItem], Awaitable[Merged | None]]
     """Merges both sides of a conflict; returns None if they cannot be merged."""
-    parted: Callable[[PlanItem, bool], Awaitable[Parted]]
+    parted: Callable[[PlanItem, bool], Awaitable[DividedPath]]
     """Splits a file, or with the flag its merge, into hunks. Raises `WholeError` if it cannot be split."""
 
 
@@ -218,7 +218,7 @@ class PlanRows(PointedRows):
         self._words = words
         self.choices: dict[str, Choice] = dict(choices)
         self.merges: dict[str, Merged | None] = {}
-        self.parts: dict[str, Parted] = {}
+        self.parts: dict[str, DividedPath] = {}
         """Files split into hunks, as chosen."""
         self._changes: Mapping[int, FileDifferenceRow] = {}
         self._folders = {item.path: item for item in items if _makes_folder(item)}
@@ -399,7 +399,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             return "", line(str(error))
         return await asyncio.to_thread(diff_of, change, sides)
 
-    async def _load_hunks(self, item: PlanItem) -> Parted:
+    async def _load_hunks(self, item: PlanItem) -> DividedPath:
         """Return the hunks of a file, loaded at the first request. Raises `HermesError`."""
         merging = self._list.way(item) == "merge"
         known = self._list.parts.get(item.path)
@@ -512,14 +512,14 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             HunkScreen(change, parted, self._hunks_to_restore(item, parted), take, self.words)
         )
 
-    def _hunks_to_restore(self, item: PlanItem, parted: Parted) -> Collection[int]:
+    def _hunks_to_restore(self, item: PlanItem, parted: DividedPath) -> Collection[int]:
         """Return the numbers of the hunks to restore."""
         choice = self._list.choice(item)
         if isinstance(choice, PartialRestore):
             return choice.hunks
         return () if choice == "mine" else range(1, len(parted.hunks) + 1)
 
-    def _take(self, item: PlanItem, parted: Parted, taken: frozenset[int]) -> None:
+    def _take(self, item: PlanItem, parted: DividedPath, taken: frozenset[int]) -> None:
         """Restore exactly the hunks `taken` of a file."""
         choice: Choice = "mine"
         if len(taken) == len(parted.hunks):

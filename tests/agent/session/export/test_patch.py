@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent.session.export.patch import Patch, patch_between, quote_name
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.state_listings import alike, difference
 from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -67,7 +67,7 @@ def look(root: Path) -> Tree:
 
 def entries(root: Path, store: CheckpointStore) -> dict[str, PathEntry | None]:
     paths = [str(path.relative_to(root)) for path in root.rglob("*")]
-    return {path: take(root, path, store.objects, limit=10**7) for path in paths}
+    return {path: capture_path(root, path, store.objects, limit=10**7) for path in paths}
 
 
 def changes(before: dict[str, PathEntry | None], after: dict[str, PathEntry | None]) -> list[PathChange]:

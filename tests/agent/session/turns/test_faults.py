@@ -90,7 +90,7 @@ GUARDS: tuple[tuple[Any, str], ...] = (
     (StepRecorder, "during"),
     (StepRecorder, "_note"),
     (StepRecorder, "_note_path"),
-    (StepRecorder, "_take_in"),
+    (StepRecorder, "_record_others"),
     (BackgroundChanges, "look"),
     (CallFiles, "seen_file"),
     (call_runner.CallRunner, "_refusal"),

@@ -179,13 +179,13 @@ async def test_files_with_times_in_the_future_are_not_read_before_every_command(
     await recorder.ready()
     await command(recorder, "sleep 0.1")
     taken: list[str] = []
-    take = file_register.take
+    capture = file_register.capture_path
 
     def noted(root: Path, path: str, *rest: object, **more: object) -> object:
         taken.append(path)
-        return take(root, path, *rest, **more)  # type: ignore[arg-type]
+        return capture(root, path, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(file_register, "take", noted)
+    monkeypatch.setattr(file_register, "capture_path", noted)
     assert await command(recorder, "cat file") is None
     assert taken == []
 

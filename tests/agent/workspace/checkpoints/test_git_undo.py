@@ -20,7 +20,7 @@ from agent.workspace.checkpoints.coverage import (
     git_coverage,
 )
 from agent.workspace.checkpoints.entries import Coverage, LeftOut
-from agent.workspace.checkpoints.git_keep import GitKeep, only_here, tidy
+from agent.workspace.checkpoints.git_keep import GitKeep, tidy, without_repository
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.git_group import AT_WORK
@@ -457,10 +457,10 @@ async def test_what_only_the_store_has_of_git_is_counted_and_goes_when_it_is_old
     await command(recorder, "git add large; git commit -qm large")
     await command(recorder, f"git reset -q --hard HEAD~1; {CLEAR}", "c2")
     assert store.size() > small + 800_000  # by its bytes for undo, and by git's
-    assert sum(size for _, size, _ in only_here(store.borrowed_folder)) > 400_000
+    assert sum(size for _, size, _ in without_repository(store.borrowed_folder)) > 400_000
     assert tidy(store.borrowed_folder, 1_000_000, 0.0) == 0
     assert tidy(store.borrowed_folder, 100_000, 0.0) > 300_000
-    assert sum(size for _, size, _ in only_here(store.borrowed_folder)) <= 100_000
+    assert sum(size for _, size, _ in without_repository(store.borrowed_folder)) <= 100_000
     tidy(store.borrowed_folder, 1_000_000, time.time() + 10)
     assert list(store.borrowed_folder.iterdir()) == []
 
@@ -497,10 +497,10 @@ async def test_what_git_packs_anew_is_not_kept_twice(opened: Open, repository: P
     for number in range(2):
         step = await command(recorder, f"git commit -q --allow-empty -m {number}; git gc -q", f"c{number}")
         assert step is not None
-    held = list(only_here(recorder.store.borrowed_folder))
+    held = list(without_repository(recorder.store.borrowed_folder))
     assert held == []
     await command(recorder, f"git reset -q --hard HEAD~1; {CLEAR}", "c2")
-    held = list(only_here(recorder.store.borrowed_folder))
+    held = list(without_repository(recorder.store.borrowed_folder))
     assert {path.suffix for _, _, path in held} == {".pack", ".idx"}
     assert (await back(recorder, 2)).skipped == ()
     git(repository, "fsck", "--full")

@@ -414,7 +414,7 @@ async def test_a_change_without_an_event_is_taken_back_and_named(
     await command(recorder, "echo 1 >b/other")
     await command(recorder, "ln a/file b/name; echo new >b/name; rm b/name; echo 2 >b/other")
     (root / "b/mine").write_text("by the person")
-    await (recorder.stop() if ends else recorder.look_at_everything())
+    await (recorder.stop() if ends else recorder.record_unseen())
     *_, theirs, found = recorder.store.line("session").steps()
     assert (theirs.kind, [change.path for change in theirs.changes]) == ("outside", ["b/mine"])
     assert (found.kind, found.perhaps) == ("command", ("a/file",))
@@ -425,5 +425,5 @@ async def test_a_change_without_an_event_is_taken_back_and_named(
         assert (root / "a/file").read_text() == "old"
         assert (root / "b/mine").read_text() == "by the person"
         position = recorder.position
-        await recorder.look_at_everything()
+        await recorder.record_unseen()
         assert recorder.position == position

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints.scan import look
+from agent.workspace.checkpoints.scan import scan
 from agent.workspace.checkpoints.units import (
     NO_UNITS,
     ORDINARY,
@@ -63,7 +63,7 @@ def test_folders_are_of_a_kind_by_what_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "notes" / "objects").mkdir(parents=True)
     (tmp_path / "notes" / "HEAD").write_text("no repository")
     (tmp_path / "lib" / ".git" / "objects" / "ab" / "cd").write_text("x")
-    found = look(tmp_path, {})
+    found = scan(tmp_path, {})
     assert found.units == {
         ".bare": "git",
         "plain.git": "git",
@@ -81,7 +81,7 @@ def test_folders_are_of_a_kind_by_what_is_in_them(tmp_path: Path) -> None:
 def test_a_repository_that_loses_its_head_stays_one(tmp_path: Path) -> None:
     (tmp_path / "bare" / "objects" / "ab").mkdir(parents=True)
     (tmp_path / "bare" / "objects" / "ab" / "cd").write_text("x")
-    found = look(tmp_path, {}, units=Units({"bare": "git"}))
+    found = scan(tmp_path, {}, units=Units({"bare": "git"}))
     assert found.units == {"bare": "git"} and "bare/objects/ab/cd" not in found.changed
 
 

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.workspace.checkpoints import scan, watched_folders
+from agent.workspace.checkpoints import scan as scanning
+from agent.workspace.checkpoints import watched_folders
 from agent.workspace.checkpoints.entries import KnownPath, PathEntry, PathKind, is_settled, stamp_of
-from agent.workspace.checkpoints.scan import ManifestScan, look
+from agent.workspace.checkpoints.scan import ManifestScan, scan
 from agent.workspace.checkpoints.units import NO_UNITS, Units
 from agent.workspace.checkpoints.watched_folders import WatchedFolders
 
@@ -38,8 +39,8 @@ class Looker:
 
     def look(self) -> ManifestScan:
         """Look at what has events, hold it against a look at everything, and return it."""
-        found = look(self.root, self.known, units=self.units, watches=self.watches)
-        whole = look(self.root, self.known, units=self.units)
+        found = scan(self.root, self.known, units=self.units, watches=self.watches)
+        whole = scan(self.root, self.known, units=self.units)
         assert found.changed.keys() == whole.changed.keys()
         assert sorted(found.gone) == sorted(whole.gone)
         assert set(found.left_out) == set(whole.left_out)
@@ -62,13 +63,13 @@ class Looker:
 def folders(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The folders whose names were read."""
     read: list[str] = []
-    listed = scan._list_folder
+    listed = scanning._list_folder
 
     def noting(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
         read.append(prefix.rstrip("/"))
         return listed(descriptor, prefix, found)
 
-    monkeypatch.setattr(scan, "_list_folder", noting)
+    monkeypatch.setattr(scanning, "_list_folder", noting)
     yield read
 
 
@@ -77,7 +78,7 @@ def _tree(root: Path) -> Looker:
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / "x").write_text(f"in {folder}")
     looker = Looker(root)
-    looker.accept(look(root, {}, watches=looker.watches))
+    looker.accept(scan(root, {}, watches=looker.watches))
     looker.accept(looker.look())
     return looker
 
@@ -157,10 +158,10 @@ def test_a_program_s_changes_are_all_found_when_it_has_ended(tmp_path: Path) -> 
 def test_only_folders_with_events_are_read(tmp_path: Path, folders: list[str]) -> None:
     looker = _tree(tmp_path)
     folders.clear()
-    look(tmp_path, looker.known, units=looker.units, watches=looker.watches)
+    scan(tmp_path, looker.known, units=looker.units, watches=looker.watches)
     assert folders == []
     (tmp_path / "a/b/x").write_text("changed")
-    assert list(look(tmp_path, looker.known, units=looker.units, watches=looker.watches).changed) == ["a/b/x"]
+    assert list(scan(tmp_path, looker.known, units=looker.units, watches=looker.watches).changed) == ["a/b/x"]
     assert folders == ["a/b"]
 
 
@@ -191,10 +192,10 @@ def test_lost_events_have_everything_read(tmp_path: Path, folders: list[str]) ->
     for number in range(int(Path("/proc/sys/fs/inotify/max_queued_events").read_text()) + 10):
         (tmp_path / "n" / str(number % 2)).touch()
     folders.clear()
-    looker.accept(look(tmp_path, looker.known, units=looker.units, watches=looker.watches))
+    looker.accept(scan(tmp_path, looker.known, units=looker.units, watches=looker.watches))
     assert "a/b/c" in folders
     folders.clear()
-    look(tmp_path, looker.known, units=looker.units, watches=looker.watches)
+    scan(tmp_path, looker.known, units=looker.units, watches=looker.watches)
     assert "a/b/c" not in folders
 
 
@@ -208,7 +209,7 @@ def test_without_watches_everything_is_read(
             (tmp_path / name / "d/x").write_text("changed")
             folders.clear()
             assert list(
-                look(looker.root, looker.known, units=looker.units, watches=looker.watches).changed
+                scan(looker.root, looker.known, units=looker.units, watches=looker.watches).changed
             ) == ["d/x"]
             assert "a/b/c" in folders
 

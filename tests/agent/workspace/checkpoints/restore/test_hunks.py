@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.restore.hunk_restore import WholeError, part_of
+from agent.workspace.checkpoints.restore.hunk_restore import WholeError, divide_path
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, divide, numbers, undivided_reason
 from tests.agent.workspace.checkpoints.restore.trees import Workspace
 from widgets.transcript.diff import DiffHunk, read_diff
@@ -129,14 +129,14 @@ def stepped(work: Workspace, now: bytes = NOW, *, mode: int = 0o644) -> Path:
 def test_some_hunks_go_back_as_a_step_that_can_be_undone(work: Workspace) -> None:
     path = stepped(work, mode=0o755)
     (item,) = work.plan(0).items
-    part = part_of(item, work.store.objects).part({1, 3})
+    part = divide_path(item, work.store.objects).part({1, 3})
     done = work.restore(0, {"a.txt": part})
     assert done.step is not None and done.skipped == ()
     assert path.read_bytes() == THEN.replace(b"\n25\n", b"\n")
     assert path.stat().st_mode & 0o777 == 0o755
     work.undo()
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (NOW, 0o755)
-    work.restore(0, {"a.txt": part_of(work.plan(0).items[0], work.store.objects).part({1, 2, 3})})
+    work.restore(0, {"a.txt": divide_path(work.plan(0).items[0], work.store.objects).part({1, 2, 3})})
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (THEN, 0o644)
 
 
@@ -145,7 +145,7 @@ def test_the_rest_of_a_file_goes_back_later(work: Workspace) -> None:
     for _ in range(3):
         (item,) = work.plan(0).items
         assert item.state == "change"
-        work.restore(0, {"a.txt": part_of(item, work.store.objects).part({1})})
+        work.restore(0, {"a.txt": divide_path(item, work.store.objects).part({1})})
     assert path.read_bytes() == THEN
     assert work.plan(0).items == ()
 
@@ -153,7 +153,7 @@ def test_the_rest_of_a_file_goes_back_later(work: Workspace) -> None:
 def test_no_hunk_at_all_changes_nothing(work: Workspace) -> None:
     path = stepped(work)
     (item,) = work.plan(0).items
-    assert work.restore(0, {"a.txt": part_of(item, work.store.objects).part(())}).step is None
+    assert work.restore(0, {"a.txt": divide_path(item, work.store.objects).part(())}).step is None
     left = work.restore(0, {"a.txt": "mine"})
     assert (left.step, [each.reason for each in left.skipped]) == (None, ["is left, as you chose"])
     assert path.read_bytes() == NOW
@@ -165,7 +165,7 @@ def test_hunks_of_a_conflict_are_taken_out_of_what_stands_there_now(work: Worksp
     (item,) = work.plan(0).items
     assert item.state == "conflict"
     assert work.restore(0).step is None
-    found = part_of(item, work.store.objects)
+    found = divide_path(item, work.store.objects)
     assert len(found.hunks) == 4
     work.restore(0, {"a.txt": found.part({1})})
     assert path.read_bytes() == NOW.replace(b"\n15\n", b"\nmine\n").replace(b"\nfive\n", b"\n5\n")
@@ -175,7 +175,7 @@ def test_hunks_of_a_merge_leave_what_others_changed(work: Workspace) -> None:
     path = stepped(work)
     path.write_bytes(NOW.replace(b"\n15\n", b"\nmine\n"))
     (item,) = work.plan(0).items
-    found = part_of(item, work.store.objects, merging=True)
+    found = divide_path(item, work.store.objects, merging=True)
     assert len(found.hunks) == 3
     work.restore(0, {"a.txt": found.part({1, 2, 3})})
     assert path.read_bytes() == THEN.replace(b"\n15\n", b"\nmine\n")
@@ -183,7 +183,7 @@ def test_hunks_of_a_merge_leave_what_others_changed(work: Workspace) -> None:
 
 def test_hunks_of_a_file_that_changed_meanwhile_are_not_taken(work: Workspace) -> None:
     path = stepped(work)
-    part = part_of(work.plan(0).items[0], work.store.objects).part({1})
+    part = divide_path(work.plan(0).items[0], work.store.objects).part({1})
     path.write_bytes(b"new first line\n" + NOW)
     done = work.restore(0, {"a.txt": part})
     assert (done.step, [each.reason for each in done.skipped]) == (
@@ -198,7 +198,7 @@ def test_hunks_of_a_file_that_changed_meanwhile_are_not_taken(work: Workspace) -
 def test_a_hunk_that_is_not_there_is_named(work: Workspace) -> None:
     stepped(work)
     with pytest.raises(StoreError, match=r"a\.txt: there is no hunk 4; the last one is 3\."):
-        part_of(work.plan(0).items[0], work.store.objects).part({1, 4})
+        divide_path(work.plan(0).items[0], work.store.objects).part({1, 4})
 
 
 def test_what_has_no_hunks_is_taken_as_a_whole(work: Workspace) -> None:
@@ -218,7 +218,7 @@ def test_what_has_no_hunks_is_taken_as_a_whole(work: Workspace) -> None:
     reasons: dict[str, str] = {}
     for item in work.plan(0).items:
         with pytest.raises(WholeError) as raised:
-            part_of(item, work.store.objects)
+            divide_path(item, work.store.objects)
         reasons[item.path] = str(raised.value).removeprefix("This file is taken or left as a whole: ")
     assert reasons == dict(
         zip(

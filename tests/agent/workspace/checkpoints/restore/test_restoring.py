@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
-from agent.workspace.checkpoints.restore.apply import finish_abandoned, hold_restore, new_restore
+from agent.workspace.checkpoints.restore.apply import finish_abandoned, new_restore, record_restore
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.ref_plan import CHANGED_BETWEEN, CHANGED_SINCE, Choice
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -344,7 +344,7 @@ def test_a_forged_log_makes_no_second_name_of_a_file_elsewhere(work: Workspace, 
 def test_a_forged_restore_that_was_cut_off_is_not_finished(work: Workspace, tmp_path: Path) -> None:
     wanted = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.add(b"evil"))
     pending = new_restore(LINE, LINE, "back", str(work.root), [Move(str(tmp_path / "victim"), None, wanted)])
-    with suppress(KeyboardInterrupt), hold_restore(work.store.pending, pending):
+    with suppress(KeyboardInterrupt), record_restore(work.store.pending, pending):
         raise KeyboardInterrupt
     [told] = finish_abandoned(work.store)
     assert "victim" in told and "left alone" in told

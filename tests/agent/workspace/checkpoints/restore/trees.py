@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
-from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.file_capture import capture_path
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.plan import RestorePlan, plan_back, plan_restore
@@ -56,7 +56,7 @@ class Workspace:
     def state(self) -> dict[str, PathEntry | None]:
         """Entries of everything, with contents in the store."""
         paths = [str(path.relative_to(self.root)) for path in self.root.rglob("*")]
-        return {path: take(self.root, path, self.store.objects, limit=LIMIT) for path in paths}
+        return {path: capture_path(self.root, path, self.store.objects, limit=LIMIT) for path in paths}
 
     def step(self, before: dict[str, PathEntry | None], call: str = "call") -> Step:
         """Write down what changed since `before` as a step of ours."""
