@@ -419,7 +419,7 @@ class Assessor:
             reading = read(command, str(cwd), self._places.home)
             judge = _Judge(self._scope, self._closed, self._undo, programs(self._own))
             try:
-                judge.look(reading)
+                judge.assess(reading)
             except Exception as error:
                 # A bug in Hermes must not let a command pass.
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
@@ -453,7 +453,7 @@ class _Judge:
             told = f"{told[: LONGEST_PART // 2]} … {told[-LONGEST_PART // 2 :]}"
         self._parts[told, kind, reason, network] = None
 
-    def look(self, reading: Reading) -> None:
+    def assess(self, reading: Reading) -> None:
         """Judge all commands, reads and writes of the parsed text, and collect the findings."""
         for text, reason in forbidden(reading, self._scope.places):
             self.add(text, "hardline", reason)

@@ -95,7 +95,7 @@ class Gate:
         self._adviser = adviser
         self.changed: Callable[[PermissionPolicy], None] | None = None
         """A function called with the policy after permissions were read again, before the action goes on."""
-        self._told: PermissionPolicy | None = None
+        self._reported: PermissionPolicy | None = None
         self._limit: Callable[[Action], str] = _unlimited
         self._asking: dict[Subject, asyncio.Lock] = {}
 
@@ -208,7 +208,7 @@ class Gate:
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
         verdict, judge = await self._decide_off_loop(action)
-        self._tell()
+        self._report_change()
         verdict, judge = await self._advise(action, verdict, judge)
         if verdict.kind == "allow":
             grant = self.grants.find(action) if judge == "grant" else None
@@ -262,12 +262,12 @@ class Gate:
         grant = self.grants.find(action)
         return None if grant is None else grant.reason
 
-    def _tell(self) -> None:
+    def _report_change(self) -> None:
         """Call `changed` with the policy if the permission files were read again since the last time."""
         permissions = self._decider.permissions
         policy = None if permissions is None else permissions.last
-        if self.changed is not None and policy is not None and policy is not self._told:
-            self._told = policy
+        if self.changed is not None and policy is not None and policy is not self._reported:
+            self._reported = policy
             self.changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:

@@ -308,7 +308,7 @@ def led_to(root: Path) -> dict[str, str]:
         top = os.path.realpath(root)
         changed = os.stat(top).st_mtime_ns  # noqa: PTH116 - as cheap as it gets
         is_fresh = changed > time.time_ns() - _TICK
-        names = (_telling_names.__wrapped__ if is_fresh else _telling_names)(top, changed)
+        names = (_guarded_names.__wrapped__ if is_fresh else _guarded_names)(top, changed)
     except (OSError, ValueError):
         return {}
     led = {os.path.realpath(f"{top}/{name}"): (name, place) for name, place in names}
@@ -320,7 +320,7 @@ def led_to(root: Path) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
+def _guarded_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
     """Return guarded names in a folder that may be links, with their descriptions.
 
     The result is cached until the folder's modification time changes. Raises `OSError`.
@@ -359,8 +359,8 @@ class GuardedPlaces:
         self._homes = _both(home)
         self._owns = _both(own)
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
-        self._telling = _TELLING | named | {name.casefold() for name in named}
-        self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
+        self._significant = _TELLING | named | {name.casefold() for name in named}
+        self.is_insignificant = lru_cache(maxsize=2_048)(self._is_insignificant)
         """A function that returns whether a name has no special meaning, so that paths can share a result."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
@@ -373,11 +373,13 @@ class GuardedPlaces:
         told = None
         if absolute(path) == path and look.is_itself(path):
             folder, _, name = path.rpartition("/")
-            if name and self.says_nothing(name):
+            if name and self.is_insignificant(name):
                 if (folder, whole) not in answers.below:
-                    answers.below[folder, whole] = self._answer(path, self._telling_part(path), look, whole)
+                    answers.below[folder, whole] = self._answer(
+                        path, self._significant_part(path), look, whole
+                    )
                 return answers.below[folder, whole]
-            told = self._telling_part(path) if name else None
+            told = self._significant_part(path) if name else None
         found = answers.paths[key] = self._answer(path, told, look, whole)
         return found
 
@@ -401,11 +403,11 @@ class GuardedPlaces:
             return self._find(path, look, whole)
         return look.once((self, told, whole), lambda: self._find(path, look, whole))
 
-    def _telling_part(self, path: str) -> str | None:
+    def _significant_part(self, path: str) -> str | None:
         """Return the path without trailing names that have no special meaning; None if it has none."""
         names = path.split("/")
         known = len(names)
-        while known > 1 and self.says_nothing(names[known - 1]):
+        while known > 1 and self.is_insignificant(names[known - 1]):
             known -= 1
         return "/".join(names[:known]) if known < len(names) else None
 
@@ -434,11 +436,11 @@ class GuardedPlaces:
                 return place
         return None
 
-    def _is_silent(self, name: str) -> bool:
-        if not _is_simple(name) or "\\" in name or name.startswith(".") or name in self._telling:
+    def _is_insignificant(self, name: str) -> bool:
+        if not _is_simple(name) or "\\" in name or name.startswith(".") or name in self._significant:
             return False
         plain = name.casefold()
-        return plain not in self._telling and _by_ending((plain,), anywhere=True) is None
+        return plain not in self._significant and _by_ending((plain,), anywhere=True) is None
 
     def _place(self, names: tuple[str, ...], whole: bool) -> str | None:
         plain = tuple(map(_plain, names))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from agent.core.config import setting_names, settings_file
 from agent.core.config.document import SettingsDocument, UnusableError, decode, parse
-from agent.core.config.layers import SettingsLayer, lookup, settle
+from agent.core.config.layers import SettingsLayer, lookup, merge_layers
 from agent.core.config.problem import Path, dotted_key
 from agent.core.config.schema import SettingsSection
 from agent.core.home import PRIVATE_FILE, Home
@@ -205,7 +205,7 @@ def _value(path: Path, text: str) -> Any:
 
 def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:
     changed = SettingsDocument(_with(document.data, path, value))
-    for problem in settle([SettingsLayer("config.yaml", changed)]).problems:
+    for problem in merge_layers([SettingsLayer("config.yaml", changed)]).problems:
         if f"{dotted_key(path)}.".startswith(f"{problem.key}."):
             raise ConfigError(problem.message[0].upper() + problem.message[1:])
 

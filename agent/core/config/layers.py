@@ -47,15 +47,15 @@ class SettingSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """The result of `settle`. `sources` holds only settings that some layer sets."""
+class MergedSettings:
+    """The result of `merge_layers`. `sources` holds only settings that some layer sets."""
 
     settings: Settings
     problems: tuple[SettingProblem, ...]
     sources: Mapping[Path, SettingSource]
 
 
-def settle(layers: Sequence[SettingsLayer]) -> Settled:
+def merge_layers(layers: Sequence[SettingsLayer]) -> MergedSettings:
     """Merge `layers` and validate the result. Never raises: wrong entries are left out and reported."""
     from pydantic import ValidationError
 
@@ -74,7 +74,7 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
                 _reject(detail, layers, trees, problems)
             if len(problems) == before:
                 message = "the settings contradict each other; none of them is used."
-                return Settled(
+                return MergedSettings(
                     Settings(), (*_cap_problems(problems), SettingProblem(layers[-1].origin, message)), {}
                 )
     sources = {
@@ -82,7 +82,7 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
         for layer, tree in zip(layers, trees, strict=True)
         for path in leaves(tree)
     }
-    return Settled(settings, tuple(_cap_problems(problems)), sources)
+    return MergedSettings(settings, tuple(_cap_problems(problems)), sources)
 
 
 def _validate(merged: dict[str, Any]) -> Settings:

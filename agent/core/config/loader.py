@@ -17,7 +17,7 @@ from agent.core.config import settings_file, trust
 from agent.core.config.document import SettingsDocument, parse
 from agent.core.config.environment import env_file_problems, environment, override_layers
 from agent.core.config.hook_list import Hook
-from agent.core.config.layers import SettingsLayer, SettingSource, settle
+from agent.core.config.layers import SettingsLayer, SettingSource, merge_layers
 from agent.core.config.problem import Path as KeyPath
 from agent.core.config.problem import SettingProblem
 from agent.core.config.schema import Settings, hooks_of
@@ -72,15 +72,15 @@ def load(
     layers += override_layers(variables)
     if chosen:
         layers.append(SettingsLayer("this session", SettingsDocument(dict(chosen))))
-    settled = settle(layers)
-    problems = [*settled.problems, *wrong, *env_file_problems(home)]
+    merged = merge_layers(layers)
+    problems = [*merged.problems, *wrong, *env_file_problems(home)]
     for layer in layers:
         problems += layer.document.problems
-        problems += settle([layer]).problems if thorough else ()
+        problems += merge_layers([layer]).problems if thorough else ()
     return LoadedSettings(
-        settings=settled.settings,
+        settings=merged.settings,
         problems=_in_order(problems, layers),
-        sources=settled.sources,
+        sources=merged.sources,
         environ=variables,
         project=state,
         project_hooks=brought,
@@ -120,8 +120,8 @@ def _project_layer(
     wrong: tuple[SettingProblem, ...] = ()
     if "hooks" in document.data:
         alone = replace(document, data={"hooks": document.data["hooks"]}, problems=())
-        settled = settle([SettingsLayer(PROJECT_FILE, alone)])
-        hooks, wrong = tuple(hooks_of(settled.settings, str(project.root))), tuple(settled.problems)
+        merged = merge_layers([SettingsLayer(PROJECT_FILE, alone)])
+        hooks, wrong = tuple(hooks_of(merged.settings, str(project.root))), tuple(merged.problems)
     return "trusted", SettingsLayer(PROJECT_FILE, trust.restrict(document, PROJECT_FILE)), hooks, wrong
 
 

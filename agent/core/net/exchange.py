@@ -99,11 +99,11 @@ async def _ready(
     """Wait until a descriptor can be read or written, depending on `watch` and `forget`."""
     came = asyncio.get_running_loop().create_future()
 
-    def settle() -> None:
+    def finish() -> None:
         if not came.done():
             came.set_result(None)
 
-    watch(descriptor, settle)
+    watch(descriptor, finish)
     try:
         await came
     finally:

@@ -85,7 +85,7 @@ class PortForwarder:
         hidden: frozenset[int] = frozenset(),
     ) -> None:
         self._watch = watch
-        self._take = take
+        self._accept_client = take
         self._is_wanted = is_wanted
         self._hidden = hidden
         self._seen: frozenset[ListeningPort] = frozenset()
@@ -135,7 +135,7 @@ class PortForwarder:
     async def _relay(self, client: socket.socket, target: ListeningPort) -> None:
         loop = asyncio.get_running_loop()
         with client, suppress(OSError):
-            inside = await asyncio.to_thread(self._take, v6=target.is_v6)
+            inside = await asyncio.to_thread(self._accept_client, v6=target.is_v6)
             with inside:
                 inside.setblocking(False)
                 host = "::1" if target.is_v6 else "127.0.0.1"
@@ -238,7 +238,9 @@ class EgressProxy:
     def listen(self, listener: socket.socket) -> None:
         """Accept connections on `listener`, which the proxy owns from now on. Thread-safe."""
         listener.setblocking(False)
-        self._loop.call_soon_threadsafe(lambda: self._tasks.start(accepting(listener, self._take), listener))
+        self._loop.call_soon_threadsafe(
+            lambda: self._tasks.start(accepting(listener, self._accept_client), listener)
+        )
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start `work` in the proxy's loop, where it may run until the proxy is closed. Thread-safe."""
@@ -271,7 +273,7 @@ class EgressProxy:
             self._resolvers.shutdown(wait=False, cancel_futures=True)
             self._loop.close()
 
-    def _take(self, client: socket.socket) -> None:
+    def _accept_client(self, client: socket.socket) -> None:
         if self._clients >= MOST_CONNECTIONS:
             client.close()
         else:

@@ -121,10 +121,10 @@ class _Write:
         self.error: BaseException | None = None
         self.over = False
 
-    def settle(self, run: Callable[[Work[Any]], Any]) -> None:
-        """Run the write with `run`, and store the result for the waiting caller."""
+    def run(self, execute: Callable[[Work[Any]], Any]) -> None:
+        """Run the write with `execute`, and store the result for the waiting caller."""
         try:
-            self.value, self.error = run(self.work), None
+            self.value, self.error = execute(self.work), None
         except BaseException as error:
             self.error = error
 
@@ -266,7 +266,7 @@ class Database:
             self._closed = True
             try:
                 if self._writes:
-                    await self._hand_over(self._finish)
+                    await self._execute(self._finish)
             finally:
                 await to_the_end(_stop(self._connection))
 
@@ -276,9 +276,9 @@ class Database:
 
     async def _run(self, work: Work[T]) -> T:
         self._check()
-        return await self._hand_over(work)
+        return await self._execute(work)
 
-    async def _hand_over(self, work: Work[T]) -> T:
+    async def _execute(self, work: Work[T]) -> T:
         try:
             # A function instead of a statement: see `_Connection`.
             return cast("T", await self._connection.execute_fetchall(cast("str", work)))
@@ -302,13 +302,13 @@ class Database:
 
         def together(connection: sqlite3.Connection) -> None:
             for write in writes:
-                write.settle(lambda work: _within(connection, work))
+                write.run(lambda work: _within(connection, work))
                 error = write.error
                 if isinstance(error, sqlite3.Error) and (is_busy(error) or not connection.in_transaction):
                     raise error
 
         if len(writes) == 1:
-            writes[0].settle(alone)
+            writes[0].run(alone)
         else:
             try:
                 _attempt(connection, "BEGIN IMMEDIATE", together, self._wait)
@@ -331,7 +331,7 @@ class Database:
                 write.error = error
             else:
                 # The cause may be one of the writes, so each is tried separately.
-                write.settle(alone)
+                write.run(alone)
 
 
 @contextmanager

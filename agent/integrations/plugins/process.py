@@ -255,7 +255,7 @@ class PluginNetwork:
         filtered.decide = _decider(hosts)
         self.space: NetworkSpace = filtered.space()
         """The network namespace that the process joins."""
-        self._number = filtered.begin()
+        self._number = filtered.register()
 
     @classmethod
     def open(cls, sandbox: Sandbox, hosts: Sequence[str], secrets: Mapping[str, str]) -> PluginNetwork | None:
@@ -277,7 +277,7 @@ class PluginNetwork:
 
     def close(self) -> None:
         """Close the network with every connection."""
-        self._filtered.end(self._number)
+        self._filtered.unregister(self._number)
         self._filtered.close()
 
 

@@ -465,7 +465,7 @@ class Permissions:
     @property
     def stale(self) -> bool:
         """Return whether the next call of `current` has to read files."""
-        return self._policy is None or self._signature is None or self._signature != self._look()
+        return self._policy is None or self._signature is None or self._signature != self._signature_now()
 
     @property
     def last(self) -> PermissionPolicy | None:
@@ -479,7 +479,7 @@ class Permissions:
             return policy
         with self._lock:
             now = time.time_ns()
-            signature = self._look()
+            signature = self._signature_now()
             self._policy = policy = self._read()
             # A second change within one tick of the file system's clock would not be noticed.
             fresh = any(stamp is not None and now - stamp[0] < _SETTLED * 1e9 for stamp in signature)
@@ -490,7 +490,7 @@ class Permissions:
         """Read and return the user's and the project's file as they are now, whether in force or not."""
         return self._user_file(), self._project_file()[0]
 
-    def _look(self) -> Signature:
+    def _signature_now(self) -> Signature:
         ours = (self._home.permissions, self._home.trust)
         return tuple(_stamp(path) for path in (*ours, *trust.watched_paths(self._root)))
 

@@ -474,7 +474,7 @@ class ShellReader(Protocol):
         """Return the source text of a node."""
         ...
 
-    def look_inside(self, node: Node) -> str | None:
+    def read_inside(self, node: Node) -> str | None:
         """Read the commands inside words, such as substitutions; return an empty text."""
         ...
 
@@ -488,7 +488,7 @@ def assign(script: ShellReader, node: Node, *, exported: bool) -> str:
         return ""
     name = script.text(name_node)
     if name_node.type == "subscript":
-        script.look_inside(name_node)
+        script.read_inside(name_node)
         name = name.partition("[")[0]
         script.state.variables[name] = UNKNOWN
         return ""

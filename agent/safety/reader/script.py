@@ -219,7 +219,7 @@ class ScriptReader:
             case "test_command":
                 if _HIDES.search(self.text(node)):
                     self.doubt(_NOT_UNDERSTOOD)
-                return self.look_inside(node)
+                return self.read_inside(node)
             case "comment" | "heredoc_body" | "heredoc_end" | "heredoc_start":
                 return ""
             case "ERROR":
@@ -230,9 +230,9 @@ class ScriptReader:
             case _:
                 if node.type not in ("postfix_expression", "binary_expression", "unary_expression"):
                     self.doubt(_NOT_UNDERSTOOD)
-                return self.look_inside(node)
+                return self.read_inside(node)
 
-    def look_inside(self, node: Node) -> str | None:
+    def read_inside(self, node: Node) -> str | None:
         """Read the commands inside words, such as substitutions; return an empty text."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
@@ -240,7 +240,7 @@ class ScriptReader:
             elif child.type == "command":
                 self._statement(child, None)
             elif child.named_child_count:
-                self.look_inside(child)
+                self.read_inside(child)
         return ""
 
     def _block(self, nodes: Sequence[Node], stdin: str | None) -> str | None:

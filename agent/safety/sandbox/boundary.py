@@ -528,7 +528,7 @@ class SessionBoundary:
             self.settings.release(copies)
             gaps.release()
             raise
-        number = filtered.begin(need.hosts, need.permit) if filtered is not None and need.counts else 0
+        number = filtered.register(need.hosts, need.permit) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
@@ -536,7 +536,7 @@ class SessionBoundary:
             gaps.release()
             self._free_names()
             if filtered is not None:
-                filtered.end(number)
+                filtered.unregister(number)
 
         variables = self._folder_variables()
         env = {**variables, **wrapped.env, **({} if filtered is None else VARIABLES)}
@@ -563,7 +563,7 @@ class SessionBoundary:
         self.settings.refresh()
         if self.filtered is None:
             return _nothing
-        return partial(self.filtered.end, self.filtered.begin(hosts, permit))
+        return partial(self.filtered.unregister, self.filtered.register(hosts, permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> ReservedNames:
         """Create read-only placeholders for missing files from which git would run programs; return them."""

@@ -97,7 +97,7 @@ class NamespaceSockets:
 
     def _fetch(self) -> None:
         try:
-            found = _handed_out(
+            found = _receive_descriptors(
                 [*enter_arguments(self._space), interpreter(), "-I", "-S", "-c", _GIVER], [], 32
             )
         except ToolError as error:
@@ -120,14 +120,14 @@ def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
     argv = [bubblewrap, "--unshare-net", *(["--unshare-user"] if os.geteuid() else [])]
     argv += ["--die-with-parent", "--dev-bind", "/", "/", "--", interpreter(), "-I", "-S", "-c", _OPENER]
     chosen = list(dict.fromkeys((PROXY_PORT, *ports)))[:_MOST_PORTS]
-    net, user, watch, *listeners = _handed_out(argv, map(str, chosen), 3 + len(chosen))
+    net, user, watch, *listeners = _receive_descriptors(argv, map(str, chosen), 3 + len(chosen))
     made = [socket.socket(fileno=each) for each in listeners]
     return OpenedSpace(
         NetworkSpace(net=net, user=user), socket.socket(fileno=watch), dict(zip(chosen, made, strict=True))
     )
 
 
-def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> list[int]:
+def _receive_descriptors(argv: Sequence[str], arguments: Iterable[str], count: int) -> list[int]:
     """Run a program and return `count` descriptors that it sends through a socket. Raises `ToolError`."""
     ours, theirs = socket.socketpair()
     with ours:
@@ -250,7 +250,7 @@ class FilteredNetwork:
             assert self._opened is not None
             return self._opened.space
 
-    def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
+    def register(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
         """Register a command that is about to start, with the `hosts` allowed for it; return its number.
 
         `permit` asks about other hosts on behalf of the agent that runs it.
@@ -263,7 +263,7 @@ class FilteredNetwork:
                 proxy.loop.call_soon_threadsafe(forwarder.wake)
         return number
 
-    def end(self, number: int) -> None:
+    def unregister(self, number: int) -> None:
         """Unregister a command that has ended. A second call does nothing."""
         if number in self._running:
             del self._running[number]

@@ -339,12 +339,16 @@ class GuardedFinder:
             status = path.stat(follow_symlinks=False)
             read_at = (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
             known = self._read.get(place)
-            return known if known is not None and known.read_at == read_at else _look(path, place, read_at)
+            return (
+                known
+                if known is not None and known.read_at == read_at
+                else _scan_folder(path, place, read_at)
+            )
         except OSError:
             return None
 
 
-def _look(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
+def _scan_folder(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
     guarded: list[str] = []
     folders: list[str] = []
     inside = f"{place}/" if place else ""

@@ -88,7 +88,7 @@ class Bubblewrap:
         view = places(policy)
         try:
             anchors = open_anchors(view) if _binds_descriptors(self._path) else {}
-            reserved = _hold(view, anchors)
+            reserved = _create_placeholders(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         shape, known = (None, ()) if not policy.waits else shape_and_descriptors(policy, view)
@@ -151,7 +151,7 @@ def _binds_descriptors(program: str) -> bool:
     return "--bind-fd" in said.stdout + said.stderr
 
 
-def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> ReservedNames:
+def _create_placeholders(view: list[MountPlace], anchors: Mapping[Path, int]) -> ReservedNames:
     try:
         return hold(missing(view))
     except OSError:
@@ -387,7 +387,7 @@ def _probe(mode: SandboxMode) -> Sandbox:
     if mode == "off":
         return NoSandbox()
     for candidate in _candidates(mode):
-        if holds(candidate):
+        if is_effective(candidate):
             return candidate
     return NoSandbox()
 
@@ -411,16 +411,16 @@ def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
             yield Landlock(spaces=False)
 
 
-def holds(sandbox: Sandbox) -> bool:
+def is_effective(sandbox: Sandbox) -> bool:
     """Return whether a test command works inside `sandbox` and cannot escape; False if it cannot be run."""
     try:
         with PrivateFolder("probe") as made:
-            return _holds(sandbox, made.resolve())
+            return _passes_test(sandbox, made.resolve())
     except (OSError, ToolError, subprocess.TimeoutExpired):
         return False
 
 
-def _holds(sandbox: Sandbox, root: Path) -> bool:
+def _passes_test(sandbox: Sandbox, root: Path) -> bool:
     for name in ("work", "out", "hidden", "tmp"):
         (root / name).mkdir()
     (root / "hidden" / "secret").write_text("secret")

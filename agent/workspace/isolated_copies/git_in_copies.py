@@ -91,13 +91,13 @@ def worktree_of(root: Path) -> tuple[Path, Path] | None:
     return (own, common) if known and (common / "HEAD").exists() else None
 
 
-def settle(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
+def redirect(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
     """Make every copied repository (paths of git folders) refer to the copy. Raises `OSError`.
 
     `others` are git folders with a name other than `.git`, which are copied like any folder.
     """
     for path in {*repositories, *others}:
-        _settle_trees(source, target, path)
+        _redirect_trees(source, target, path)
     for path in repositories:
         git = target / path
         for name in ("config", "config.worktree"):
@@ -112,7 +112,7 @@ def settle(source: Path, target: Path, repositories: Sequence[str], others: Iter
             file.chmod(mode)
 
 
-def _settle_trees(source: Path, target: Path, path: str) -> None:
+def _redirect_trees(source: Path, target: Path, path: str) -> None:
     """Make work trees within the workspace refer to the copy; remove the others."""
     folder = target / path / "worktrees"
     for own in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():

@@ -295,7 +295,7 @@ def _make(
         copier = TreeCopier(source, root, clones=clones, stop=stop, skip=skip, ours=_ours(copies, source))
         copied = copier.run()
         bare = [place for place, kind in recorder.units.places.items() if kind == "git"]
-        git_in_copies.settle(source, root, copied.repositories, bare)
+        git_in_copies.redirect(source, root, copied.repositories, bare)
         copied.left_out += left
         if (top := top_folder(source)) is not None and top != source:
             copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))

@@ -202,15 +202,15 @@ async def test_the_agent_whose_command_it_is_asks(there: LoopThread, tmp_path: P
         asking=filtered.permit,
     )
     its_own = gate(tmp_path, helper).permit
-    number = filtered.begin(permit=its_own)
+    number = filtered.register(permit=its_own)
     assert await there.awaited(found.decide("first.example.org", 443)) is None
     assert (len(main.asked), len(helper.asked)) == (0, 1)
     # With commands of two agents it cannot be told whose the connection is.
-    other = filtered.begin()
+    other = filtered.register()
     assert await there.awaited(found.decide("second.example.org", 443)) is None
     assert (len(main.asked), len(helper.asked)) == (1, 1)
-    filtered.end(other)
-    filtered.end(number)
+    filtered.unregister(other)
+    filtered.unregister(number)
     assert filtered.permit() is None
 
 

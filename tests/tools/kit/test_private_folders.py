@@ -23,7 +23,7 @@ from tools.terminal.terminals import Terminals
 LEFT = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from agent.safety.sandbox.opening import NoSandbox, holds
+from agent.safety.sandbox.opening import NoSandbox, is_effective
 from agent.workspace.fs_events import open_source
 from tools.code.server import ScriptServer
 
@@ -35,7 +35,7 @@ watch = open_source(Path(sys.argv[1]), lambda path: None)
 watch.watch("")
 watch.catch_up()
 asyncio.run(ScriptServer().start())
-holds(Killing())
+is_effective(Killing())
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock, landlock_version
-from agent.safety.sandbox.opening import Bubblewrap, holds
+from agent.safety.sandbox.opening import Bubblewrap, is_effective
 from tools.services.sandbox import Sandbox
 
 
@@ -17,7 +17,7 @@ def _present() -> dict[str, Sandbox]:
         kinds["landlock"] = Landlock(spaces=True)
     if landlock_version() >= SCOPES_SINCE:
         kinds["landlock-alone"] = Landlock(spaces=False)
-    return {name: sandbox for name, sandbox in kinds.items() if holds(sandbox)}
+    return {name: sandbox for name, sandbox in kinds.items() if is_effective(sandbox)}
 
 
 KINDS = _present()

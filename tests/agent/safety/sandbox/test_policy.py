@@ -24,7 +24,7 @@ from agent.safety.sandbox import landlock, opening, seccomp
 from agent.safety.sandbox.boundary import explain, kept_back, steps_over
 from agent.safety.sandbox.landlock import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
-from agent.safety.sandbox.opening import holds, probe
+from agent.safety.sandbox.opening import is_effective, probe
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
 from agent.workspace.placeholders import hold
@@ -94,7 +94,7 @@ def test_a_link_put_there_after_the_look_is_not_followed_either(kind: str, make_
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatch: pytest.MonkeyPatch):
-    assert holds(KINDS[kind])
+    assert is_effective(KINDS[kind])
     sandbox = KINDS[kind]
 
     class Leaky:
@@ -109,7 +109,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
                 argv, replace(policy, writable=(policy.workspace.parent / "out",), readable=())
             )
 
-    assert not holds(Leaky())
+    assert not is_effective(Leaky())
 
 
 @pytest.mark.sample(1)
@@ -117,7 +117,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
 def test_a_boundary_holds_whatever_number_our_own_process_has(kind: str, monkeypatch: pytest.MonkeyPatch):
     for number in range(1, 6):
         monkeypatch.setattr(os, "getpid", lambda number=number: number)
-        assert holds(KINDS[kind]), number
+        assert is_effective(KINDS[kind]), number
 
 
 def test_a_boundary_from_which_our_process_can_be_signalled_does_not_hold(monkeypatch: pytest.MonkeyPatch):
@@ -127,13 +127,13 @@ def test_a_boundary_from_which_our_process_can_be_signalled_does_not_hold(monkey
     monkeypatch.setattr(
         opening, "_namespaces", lambda policy: [each for each in apart(policy) if each != "--unshare-pid"]
     )
-    assert not holds(KINDS["bubblewrap"])
+    assert not is_effective(KINDS["bubblewrap"])
 
 
 def test_a_boundary_that_cannot_be_tried_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sandbox = probe()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    assert not holds(sandbox)
+    assert not is_effective(sandbox)
 
 
 def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
