@@ -101,7 +101,7 @@ def pytest_collection_finish() -> None:
 def own_umask() -> Iterator[None]:
     """The program sets a umask of its own when it starts, and some tests start it in this process."""
     before = os.umask(0o022)
-    umask.forget()
+    umask.forget_umask()
     yield
     os.umask(before)
 

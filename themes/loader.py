@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from themes.colors import DEFAULT, TERMINAL_COLORS, normalize_color
 from themes.contrast import is_dark
-from themes.skin import ROLES, Skin, SkinProblem, nearest, plain, quote
+from themes.skin import ROLES, Skin, SkinProblem, nearest, plain, short_line
 from tools.kit.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _node(node: YamlNode, report: Report) -> Node:
             report("a key must be a word.", at)
         elif key_node.value in entries:
             first = lines[key_node.value]
-            report(f"`{quote(key_node.value)}` is given twice; the one on line {first} counts.", at)
+            report(f"`{short_line(key_node.value)}` is given twice; the one on line {first} counts.", at)
         else:
             entries[key_node.value] = _node(value_node, report)
             lines[key_node.value] = at
@@ -176,11 +176,11 @@ def build(root: SkinSection, name: str, base: Skin, report: Report) -> Skin:
     """Return the skin that `root` describes, called `name`; missing values are taken from `base`."""
     for key, line in root.lines.items():
         if key not in KEYS:
-            report(f"`{quote(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
+            report(f"`{short_line(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
     parts = _Parts(root, report)
     called = parts.text("name", 64)
     if called is not None and called != name:
-        report(f"the skin is called `{name}` like its file, not `{quote(called)}`.", root.lines["name"])
+        report(f"the skin is called `{name}` like its file, not `{short_line(called)}`.", root.lines["name"])
     colors = parts.colors(base)
     said: dict[str, Any] = {
         "dark": parts.truth("dark"),
@@ -281,7 +281,7 @@ class _Parts:
             self._report(f"`tool_icons` has more than {_ICONS} entries; the rest is left out.", node.line)
         found: dict[str, str] = {}
         for tool, value in list(node.entries.items())[:_ICONS]:
-            key = f"tool_icons.{quote(tool)}"
+            key = f"tool_icons.{short_line(tool)}"
             icon = _text(value, key, self._report)
             if icon is not None and _fits(icon, key, 2, value.line, self._report):
                 found[plain(tool)] = icon
@@ -319,7 +319,7 @@ class _Parts:
         for role, value in node.entries.items():
             line = node.lines[role]
             if role not in ROLES:
-                self._report(f"`{quote(role)}` is not a role of a skin{nearest(role, ROLES)}", line)
+                self._report(f"`{short_line(role)}` is not a role of a skin{nearest(role, ROLES)}", line)
             elif (color := _color(role, value, self._report)) is not None:
                 colors[role] = color
         return colors
@@ -339,7 +339,7 @@ def _color(role: str, node: Node, report: Report) -> str | None:
 
 
 def _no_color(text: str) -> str:
-    shown = quote(text, 30)
+    shown = short_line(text, 30)
     if normalize_color("#" + text.strip()):
         return f'`{shown}` lacks its #; write "#{shown.lower()}".'
     if normalize_color("ansi_" + text.strip().replace(" ", "_")):
@@ -370,7 +370,7 @@ def _fits(text: str, key: str, cells: int, line: int, report: Report) -> bool:
         report(f"`{key}` needs something that can be seen.", line)
         return False
     if _cells(text) > cells:
-        report(f"`{key}`: `{quote(text)}` is wider than {cells} columns.", line)
+        report(f"`{key}`: `{short_line(text)}` is wider than {cells} columns.", line)
         return False
     return True
 
@@ -458,7 +458,7 @@ def _lift(
 
 def _unknown(section: str, key: str, known: set[str]) -> str:
     """Return the sentence about an unknown key of a section."""
-    return f"`{quote(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
+    return f"`{short_line(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
 
 
 def _colors(colors: SkinSection) -> SkinSection:
@@ -571,7 +571,7 @@ def load_skin(name: str, folder: Path | None = None, *, light: bool = False) -> 
     found = next((listed for listed in list_skins(folder) if listed.name == name), None)
     if found is None:
         known = [listed.name for listed in list_skins(folder)]
-        message = f"there is no skin `{quote(name)}`{nearest(name, known)}"
+        message = f"there is no skin `{short_line(name)}`{nearest(name, known)}"
         return LoadedSkin(Skin(), (SkinProblem("skin", message),))
     if found.own:
         return load_file(found.path)
@@ -609,7 +609,7 @@ def _base(root: SkinSection, report: Report) -> Skin:
     if start in builtin_names():
         return _builtin(start).skin
     if start is not None:
-        sentence = f"`base: {quote(start)}` is not a built-in skin{nearest(start, builtin_names())}"
+        sentence = f"`base: {short_line(start)}` is not a built-in skin{nearest(start, builtin_names())}"
         report(sentence, root.lines["base"])
     if wants_light(root):
         return replace(Skin(), colors=_builtin(_LIGHT_BASE).skin.colors, dark=False)
@@ -627,7 +627,7 @@ def new_skin(name: str, based_on: Skin) -> str:
     Raises `ValueError` if `name` is not a valid skin name.
     """
     if not is_name(name):
-        raise ValueError(f"`{quote(name)}` is not a name for a skin; use letters, digits, - and _.")
+        raise ValueError(f"`{short_line(name)}` is not a name for a skin; use letters, digits, - and _.")
     skin = based_on
     lines = [
         f"# A skin for Hermes; `hermes skins show {name}` draws a specimen of it.",

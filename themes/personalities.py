@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from themes.loader import SkinSection, SkinValue, parse
-from themes.skin import nearest, quote
+from themes.skin import nearest, short_line
 
 _FILE = Path(__file__).with_name("personalities.yaml")
 
@@ -43,7 +43,7 @@ def personality(name: str) -> Personality:
     try:
         return known[name.strip().lower()]
     except KeyError:
-        raise KeyError(f"there is no personality `{quote(name)}`{nearest(name, known)}") from None
+        raise KeyError(f"there is no personality `{short_line(name)}`{nearest(name, known)}") from None
 
 
 def _fail(message: str, line: int | None) -> None:

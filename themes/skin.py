@@ -118,7 +118,7 @@ def plain(text: str, *, lines: bool = False) -> str:
     )
 
 
-def quote(text: str, limit: int = 40) -> str:
+def short_line(text: str, limit: int = 40) -> str:
     """Return `text` as one short, safe line, for use in a message."""
     line = " ".join(plain(text[: limit * 4]).split())
     return line if len(line) <= limit else line[:limit] + "…"
@@ -134,7 +134,7 @@ class SkinProblem(NamedTuple):
 
     def __str__(self) -> str:
         where = f":{self.line}" if self.line else ""
-        return f"{quote(self.origin, 120)}{where}: {self.message}"
+        return f"{short_line(self.origin, 120)}{where}: {self.message}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     board = context.service(CanvasBoard)
     match action:
         case "undo":
-            return result_of(board.take_back(name))
+            return result_of(board.undo(name))
         case "close":
             board.close(name)
             return result_of(Canvas(name, ()))

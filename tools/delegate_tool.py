@@ -116,7 +116,7 @@ def _without_repeats(definition: dict[str, Any], _on_offer: frozenset[str]) -> d
     }
 
 
-def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def with_agent_kinds(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return a definition; if it is this tool's, with the available kinds of agents listed in it.
 
     `kinds` are pairs of name and description.

@@ -79,8 +79,8 @@ class ReservedNames:
                     held.resting -= 1
                     _move_or_remove(path)
 
-    def rest(self, folder: Path) -> None:
-        """Move the placeholders to `folder` until `resume`; those that other sandboxes use stay.
+    def withdraw(self, folder: Path) -> None:
+        """Move the placeholders to `folder` until `restore`; those that other sandboxes use stay.
 
         A mount over a placeholder is moved with it. Raises `OSError` if one cannot be moved.
         """
@@ -102,7 +102,7 @@ class ReservedNames:
             _share(path, content)
             self._paths[path] = None
 
-    def resume(self) -> bool:
+    def restore(self) -> bool:
         """Move the placeholders back; return whether the same ones are at their paths again."""
         with _lock:
             for path, serial in self._paths.items():

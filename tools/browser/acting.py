@@ -219,14 +219,16 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
         raise ToolError(f"{found.ref} {why}; nothing was clicked.")
     x, y, moved = ready["x"], ready["y"], ready["moved"]
     for info in ancestry(found.infos[found.key.frame], found.infos):
-        x, y, also = await _through(tab, found, info, x, y)
+        x, y, also = await _to_outer_frame(tab, found, info, x, y)
         moved = moved or also
     if moved:
         await tab.note_scroll()
     return x, y
 
 
-async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float, bool]:
+async def _to_outer_frame(
+    tab: Tab, found: Found, info: FrameInfo, x: float, y: float
+) -> tuple[float, float, bool]:
     """Convert a point in a frame to coordinates of the frame around it.
 
     Returns x, y, and whether the frame around it was scrolled. Raises `GoneError` and `ToolError`.

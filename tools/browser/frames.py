@@ -67,9 +67,9 @@ class Cdp:
     def forget(self, session: str) -> None:
         """Stop listening to a session and make the calls that wait for its answers raise `CdpError`."""
         self._handlers.pop(session, None)
-        self.break_off(session, "the frame went away")
+        self.fail_calls(session, "the frame went away")
 
-    def break_off(self, session: str, why: str) -> None:
+    def fail_calls(self, session: str, why: str) -> None:
         """Make the waiting calls to a session raise `CdpError`, because it no longer answers."""
         for number, (of, future) in list(self._waiting.items()):
             if of == session and session:
@@ -100,7 +100,7 @@ class Cdp:
         finally:
             self._waiting.pop(number, None)
 
-    def tell(self, method: str, params: Params | None = None, session: str = "") -> None:
+    def send(self, method: str, params: Params | None = None, session: str = "") -> None:
         """Call a method without waiting for its answer. A lost connection is ignored."""
         message: dict[str, Any] = {"id": next(self._numbers), "method": method, "params": dict(params or {})}
         if session:

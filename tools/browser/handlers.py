@@ -203,7 +203,7 @@ class Call:
         return result
 
     async def _downloads(self, notes: list[str]) -> list[str]:
-        if self.session.under_way():
+        if self.session.unfinished_downloads():
             await self.session.wait_download(_WAIT_DOWNLOAD)
         saved: list[str] = []
         for guid, each in list(self.session.downloads.items()):
@@ -217,7 +217,7 @@ class Call:
                 saved.append(await self._save(guid, each))
             except (ToolError, OSError) as error:
                 notes.append(f"The download {each.name[:100]} was not kept: {error}")
-        if left := self.session.under_way():
+        if left := self.session.unfinished_downloads():
             notes.append(f"{plural(len(left), 'download')} still under way.")
         return saved
 
@@ -328,7 +328,7 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             await tab.cdp.call("Page.handleJavaScriptDialog", {"accept": True}, tab.session)
         await session.allow(url)
         why = await tab.navigate(url)
-        if "ERR_ABORTED" in why and await session.begins_download(_BEGIN_DOWNLOAD):
+        if "ERR_ABORTED" in why and await session.wait_for_new_download(_BEGIN_DOWNLOAD):
             return await call.whole(tab, full=False)
         if why and not tab.notes:
             said = clean(why)[:200]
@@ -478,7 +478,7 @@ async def vision(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         url = clean(call.tab.url)[:500]
     data, question = await asyncio.to_thread(path.read_bytes), str(arguments["question"])
     try:
-        seen = await context.service(Senses).look(data, path.name, question, context.permit)
+        seen = await context.service(Senses).analyze(data, path.name, question, context.permit)
     except ToolError as error:
         seen = {"note": f"The picture was only kept: {error}"}
     return {"url": url, "screenshot": str(path), **seen}
@@ -525,7 +525,7 @@ async def tabs(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             if action == "close":
                 await session.close_tab(tab)
             else:
-                await session.front(tab)
+                await session.bring_to_front(tab)
                 return {"tab": number} | await call.whole(call.ready(), full=False)
         return {
             "tabs": [

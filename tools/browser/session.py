@@ -140,7 +140,7 @@ class BrowserSession:
             await self.cdp.call("Target.closeTarget", {"targetId": tab.target})
         self._remove(tab)
 
-    async def front(self, tab: Tab) -> None:
+    async def bring_to_front(self, tab: Tab) -> None:
         """Put a tab in front."""
         self.current = tab
         with suppress(CdpError):
@@ -182,11 +182,11 @@ class BrowserSession:
         plain = origin.replace("https://", "http://", 1).removesuffix(":443") + ":80"
         return origin.endswith(":443") and plain in self._origins
 
-    def under_way(self) -> list[Download]:
+    def unfinished_downloads(self) -> list[Download]:
         """Return the unfinished downloads."""
         return [each for each in self.downloads.values() if each.state == "inProgress"]
 
-    async def begins_download(self, seconds: float) -> bool:
+    async def wait_for_new_download(self, seconds: float) -> bool:
         """Wait up to `seconds` for a download that was not yet reported; return whether there is one."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -199,7 +199,7 @@ class BrowserSession:
     async def wait_download(self, seconds: float) -> None:
         """Wait up to `seconds` for unfinished downloads."""
         end = time.monotonic() + seconds
-        while self.under_way() and (left := end - time.monotonic()) > 0:
+        while self.unfinished_downloads() and (left := end - time.monotonic()) > 0:
             self._arrived.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
@@ -217,7 +217,7 @@ class BrowserSession:
         if self.opened.backend == "cdp":
             # The user's own browser keeps running; only the tabs opened here are closed.
             for tab in self.tabs:
-                self.cdp.tell("Target.closeTarget", {"targetId": tab.target})
+                self.cdp.send("Target.closeTarget", {"targetId": tab.target})
         await self.cdp.close()
         await self.opened.close()
 
@@ -250,7 +250,7 @@ class BrowserSession:
             return
         download.state, download.received = params["state"], int(params.get("receivedBytes", 0))
         if download.received > LARGEST_DOWNLOAD and download.state == "inProgress":
-            self.cdp.tell("Browser.cancelDownload", {"guid": params["guid"]})
+            self.cdp.send("Browser.cancelDownload", {"guid": params["guid"]})
         self._arrived.set()
         for tab in self.tabs:
             tab.wake()
@@ -259,11 +259,11 @@ class BrowserSession:
         session, info = params["sessionId"], params["targetInfo"]
         own = self.opened.backend == "local" or bool(info.get("openerId"))
         if info["type"] != "page" or len(self.tabs) >= MOST_TABS + 5:
-            self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+            self.cdp.send("Runtime.runIfWaitingForDebugger", {}, session)
             return
         if not own and self.opened.backend == "cdp" and not params.get("waitingForDebugger"):
             # A tab the person had open before: not ours.
-            self.cdp.tell("Target.detachFromTarget", {"sessionId": session})
+            self.cdp.send("Target.detachFromTarget", {"sessionId": session})
             return
         tab = Tab(self.cdp, info["targetId"], session, self.judge, info.get("openerId", ""))
         self._pending[session] = asyncio.ensure_future(self._begin(tab))

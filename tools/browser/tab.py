@@ -106,7 +106,7 @@ class Tab:
         # Each is sent when it first runs, and so are those it makes.
         for _ in range(3):
             await asyncio.sleep(0)
-        self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+        self.cdp.send("Runtime.runIfWaitingForDebugger", {}, session)
         await asyncio.gather(*tasks)
 
     @property
@@ -126,7 +126,7 @@ class Tab:
         try:
             done = await self._patiently(self.cdp.call("Page.navigate", {"url": url}, self.session, 600))
         except TimeoutError:
-            self.cdp.tell("Page.stopLoading", {}, self.session)
+            self.cdp.send("Page.stopLoading", {}, self.session)
             self._is_loading = False
             return f"did not answer within {LOADING:g} s"
         if error := done.get("errorText"):
@@ -351,7 +351,7 @@ class Tab:
                 return
             case "Inspector.targetCrashed":
                 self.crashed = self.crashed or is_main
-                self.cdp.break_off(session, "the page crashed")
+                self.cdp.fail_calls(session, "the page crashed")
             case "Target.attachedToTarget":
                 self._attached(session, params)
             case "Target.detachedFromTarget":
@@ -372,7 +372,7 @@ class Tab:
             self.frames.on_attached(session, info["targetId"], around)
             self.start(self._enable(session))
         else:
-            self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+            self.cdp.send("Runtime.runIfWaitingForDebugger", {}, session)
 
     async def _enable(self, session: str) -> None:
         try:
@@ -400,9 +400,9 @@ class Tab:
             if why:
                 self.notes.append(why)
                 self._is_loading = False
-                self.cdp.tell("Fetch.failRequest", {**request, "errorReason": "Aborted"}, session)
+                self.cdp.send("Fetch.failRequest", {**request, "errorReason": "Aborted"}, session)
                 return
-        self.cdp.tell("Fetch.continueRequest", request, session)
+        self.cdp.send("Fetch.continueRequest", request, session)
 
     def _console(self, params: dict[str, Any]) -> None:
         words = []

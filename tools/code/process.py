@@ -278,15 +278,15 @@ class ScriptChild:
     def is_alive(self) -> bool:
         return self._process is not None and not self.exited.done()
 
-    def rest(self) -> None:
+    def withdraw(self) -> None:
         """Remove from the workspace what a child needs only while it runs a script. Raises `OSError`."""
         if self._wrapped is not None and self._home.boundary is not None:
-            self._home.boundary.rest(self._wrapped)
+            self._home.boundary.withdraw(self._wrapped)
 
-    def resume(self) -> bool:
-        """Restore what `rest` removed; return whether the child's boundary is complete again."""
+    def restore(self) -> bool:
+        """Restore what `withdraw` removed; return whether the child's boundary is complete again."""
         wrapped, boundary = self._wrapped, self._home.boundary
-        return wrapped is None or boundary is None or boundary.resume(wrapped)
+        return wrapped is None or boundary is None or boundary.restore(wrapped)
 
     def begin(self, script: str, name: str) -> None:
         """Send the script; the child runs it at once."""
@@ -387,7 +387,7 @@ class ScriptChild:
             dies_with_parent=True,
             offline=True,
             counts=False,
-            lends=True,
+            needs_git_copies=True,
             hide=self.recipe.private,
         )
         self._wrapped = wrapped = self._home.boundary.wrap(argv, need)

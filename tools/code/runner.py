@@ -195,7 +195,7 @@ class SpareChild:
         """
         if self._child is None:
             return None
-        if not self._fits(recipe) or not self._child.resume():
+        if not self._fits(recipe) or not self._child.restore():
             self.drop()
             return None
         child, self._child = self._child, None
@@ -259,7 +259,7 @@ class SpareChild:
     def _on_ready(self, child: ScriptChild, event: RpcRequest) -> None:
         try:
             if child is self._child and event.event == "ready":
-                child.rest()
+                child.withdraw()
         except OSError:
             self.drop()
 
@@ -569,7 +569,7 @@ class CodeRunner(Service):
         )
         end: RunEnd | None = None
         boundary = self._home.boundary
-        over = boundary.at_work(permit) if boundary is not None else None
+        over = boundary.mark_working(permit) if boundary is not None else None
         try:
             watch = RunWatch(child, job.limits, clock, dispatcher, stop or asyncio.Event())
             child.begin(job.script, self._kernels.cell(job) if child.is_kernel else SCRIPT)
@@ -634,7 +634,7 @@ class CodeRunner(Service):
         boundary = self._home.boundary
         if boundary is None or boundary.level == "none":
             return ()
-        return await on_thread(boundary.private)
+        return await on_thread(boundary.private_files)
 
     def variables_for(self, job: CodeJob) -> Collection[str]:
         """Return the names of the variables a script like `job` gets."""

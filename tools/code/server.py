@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if not self._is_born and not self._server.welcomes(self, transport.get_extra_info("socket")):
+        if not self._is_born and not self._server.may_connect(self, transport.get_extra_info("socket")):
             transport.abort()
             return
         self._server.connections.add(self)
@@ -284,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
             self._start()
         elif self._news is not None and not self._news.done():
             self._news.set_result(None)
-        self._hold_back()
+        self._limit_reading()
 
     def send(self, data: bytes) -> None:
         """Write to the client, if it is still connected."""
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             self.hang_up()
         if self._buffer and self._is_open:
             self._start()
-        self._hold_back()
+        self._limit_reading()
 
     async def _serve(self) -> None:
         """Answer the requests one after another in a single task.
@@ -331,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._is_busy = False
                 is_quick = time.monotonic() - asked < _QUICK
                 if self._is_paused:
-                    self._hold_back()
+                    self._limit_reading()
             elif time.monotonic() - began > _TURN:
                 await asyncio.sleep(0)
                 began = time.monotonic()
@@ -439,7 +439,7 @@ class Connection(asyncio.BufferedProtocol):
         if (is_last or self._nonsense >= _PATIENCE_WITH_NONSENSE) and self._transport is not None:
             self._transport.close()
 
-    def _hold_back(self) -> None:
+    def _limit_reading(self) -> None:
         """Stop or resume reading from a client that sends ahead, so that the queue stays bounded."""
         if self._transport is None or self._transport.is_closing():
             return
@@ -536,7 +536,7 @@ class ScriptServer:
         if self._private is not None:
             self._private.remove()
 
-    def welcomes(self, connection: Connection, peer: socket.socket) -> bool:
+    def may_connect(self, connection: Connection, peer: socket.socket) -> bool:
         """Return whether a client that connected by the path of the socket may stay connected."""
         if len(self.connections) >= CONNECTIONS:
             return False

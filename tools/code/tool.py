@@ -87,7 +87,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     result = result_of(outcome)
     notes = [await caller.over(outcome.status in COMPLETE)]
     if outcome.status != "ok":
-        notes.append(terminals.missing(outcome.stderr, runner.variables_for(job)) or "")
+        notes.append(terminals.missing_variable_hint(outcome.stderr, runner.variables_for(job)) or "")
         if (boundary := terminals.boundary) is not None:
             notes.append(await on_thread(partial(boundary.refusal, outcome.stderr, network=True)))
     notes.append(runner.hosts_refused(begun))

@@ -233,7 +233,7 @@ class Access:
         A path in `/tmp` may mean the private `/tmp` that commands have.
         """
         terminals = self._ctx.service(Terminals)
-        if place := terminals.elsewhere:
+        if place := terminals.remote_name:
             raise ToolError(
                 f"Files are on {place}, where commands run, and {self._tool} sees this machine only; use the "
                 "terminal tool there, such as `sed -n 1,200p FILE` to read and a heredoc to write."

@@ -87,16 +87,16 @@ def _comparison(
         stood.update(map(_digest, bases), [now])
         if here in stood:
             if here == now:
-                _rest(known, path, disk)
+                _remember_base(known, path, disk)
             return None
         known.typed[path] = here
-        behind = not all(each == disk or _carries(typed, disk, each) for each in bases)
+        behind = not all(each == disk or _contains_change(typed, disk, each) for each in bases)
         if not behind:
-            _rest(known, path, disk)
+            _remember_base(known, path, disk)
     return Unsaved(text, disk, behind)
 
 
-async def settle(editor: EditorSide, path: Path) -> None:
+async def save_unsaved(editor: EditorSide, path: Path) -> None:
     """Save the unsaved text of a file that is about to change. Raises `ToolError` if the disk changed too."""
     found = await unsaved(editor, path)
     if found is not None and found.behind:
@@ -127,7 +127,9 @@ async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[
     return await asyncio.to_thread(write), ""
 
 
-async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[[Path], str]) -> list[str]:
+async def send_to_editor(
+    editor: EditorSide, writes: Sequence[Write], name: Callable[[Path], str]
+) -> list[str]:
     """Send written text to the editor; return notes about that. `name` gives the shown name of a path."""
     notes: list[str] = []
     for each in writes if editor.writes else ():
@@ -150,10 +152,10 @@ def _note_saved(known: KnownTexts, path: Path, text: str) -> None:
     text = _plain(text)
     with known.lock:
         known.stood.setdefault(path, set()).add(_digest(text))
-        _rest(known, path, text)
+        _remember_base(known, path, text)
 
 
-def _rest(known: KnownTexts, path: Path, text: str) -> None:
+def _remember_base(known: KnownTexts, path: Path, text: str) -> None:
     """Record the disk version on which the editor's text is based."""
     known.base.pop(path, None)
     if len(text) <= LARGEST_BASE:
@@ -162,7 +164,7 @@ def _rest(known: KnownTexts, path: Path, text: str) -> None:
         del known.base[next(iter(known.base))]
 
 
-def _carries(text: str, newer: str, older: str) -> bool:
+def _contains_change(text: str, newer: str, older: str) -> bool:
     """Return whether `text` contains the change from `older` to `newer`, which shows that its author had seen
     `newer`.
     """

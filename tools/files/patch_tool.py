@@ -11,7 +11,7 @@ from tools.context import FileMemory, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.committing import SETTING, ChangedMeanwhile, commit, written_down
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.files.editor_text import hand_over, unsaved
+from tools.files.editor_text import send_to_editor, unsaved
 from tools.files.hunk_application import replace_text
 from tools.files.patch_text import DeleteFile, Operation, UpdateFile, parse_patch
 from tools.files.planning import Delete, PatchPlan, Rename, Simulation, Write, load_text
@@ -56,7 +56,7 @@ async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     operations = await asyncio.to_thread(parse_patch, text)
     for path in await asyncio.to_thread(_sources, operations, access):
         await access.permit_read(path)
-        await _check_unsaved(path, ctx, access)
+        await _permit_saving(path, ctx, access)
     return await _apply(lambda: Simulation(access).run(operations), ctx, access)
 
 
@@ -66,11 +66,11 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
             raise ToolError(f"mode replace needs the parameter {name}.")
     path = await asyncio.to_thread(access.target, args["path"])
     await access.permit_read(path)
-    await _check_unsaved(path, ctx, access)
+    await _permit_saving(path, ctx, access)
     return await _apply(lambda: _plan_replacement(path, args, access, ctx.workspace), ctx, access)
 
 
-async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
+async def _permit_saving(path: Path, ctx: ToolContext, access: Access) -> None:
     """Request permission to save unsaved editor text. Raises `ToolError` if the disk changed as well."""
     editor = ctx.service(EditorSide)
     found = await unsaved(editor, path)
@@ -154,7 +154,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     await asyncio.to_thread(_remember, plan, ctx)
     result = _report(plan, access)
     writes = [effect for effect in plan.effects if isinstance(effect, Write)]
-    if notes := await hand_over(ctx.service(EditorSide), writes, access.name):
+    if notes := await send_to_editor(ctx.service(EditorSide), writes, access.name):
         result["note"] = " ".join(notes)
     if warnings:
         result["warning"] = " ".join(warnings)

@@ -24,8 +24,8 @@ from tools.files.searching import (
     ignore_rules,
     is_glob,
     matcher,
-    place,
     records,
+    split_root,
 )
 from tools.kit.files import entry_status, require_file
 from tools.kit.threads import in_thread
@@ -150,7 +150,7 @@ def _prefix(access: Access, base: Path) -> str:
 
 
 def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[str, Any]:
-    base = place(search.request.root)[0]
+    base = split_root(search.request.root)[0]
     by_file = search.output_mode != "content"
     hits = FileHits(
         0 if by_file else search.offset,
@@ -183,7 +183,7 @@ def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[
 
 
 def _find_files(search: _Search, pattern: str, access: Access, stop: threading.Event) -> dict[str, Any]:
-    base = place(search.request.root)[0]
+    base = split_root(search.request.root)[0]
     fits = matcher(pattern) if is_glob(pattern) else _containing(pattern)
     also = matcher(search.file_glob) if search.file_glob else lambda path: True
     found: list[tuple[int, str]] = []
@@ -230,7 +230,7 @@ def _with_notes(
         hints.append(f"There are only {available} results; use a smaller offset.")
     if ending.incomplete:
         result["incomplete"] = True
-        hints.append(f"The search is incomplete: {ending.incomplete}. {ending.mend}")
+        hints.append(f"The search is incomplete: {ending.incomplete}. {ending.advice}")
     if ending.left_out:
         hints.append(f"Not counted: {plural(ending.left_out, 'hit')} in extremely long lines.")
     if omitted:

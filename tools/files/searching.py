@@ -68,7 +68,7 @@ class SearchEnding:
 
     incomplete: str = ""
     """Why the search is incomplete, as the end of a sentence."""
-    mend: str = "Use a narrower pattern or path."
+    advice: str = "Use a narrower pattern or path."
     """A sentence on what to do about that."""
     left_out: int = 0
     """Records that were too long."""
@@ -108,7 +108,7 @@ def records(
 
 def _walk(root: Path) -> Iterator[bytes]:
     """Yield all regular files below a folder, for a system without ripgrep: no ignore file is read."""
-    folder, target = place(root)
+    folder, target = split_root(root)
     if target:
         yield os.fsencode(target)
         return
@@ -133,7 +133,7 @@ def _endless_ignore_files(root: Path) -> Iterator[str]:
                 require_file(file.stat())
             except NotAFileError as error:
                 if error.kind in ("FIFO", "device"):
-                    name = printable(os.path.relpath(file, place(root)[0]))
+                    name = printable(os.path.relpath(file, split_root(root)[0]))
                     yield f"the ignore file {name} is a {error.kind}, not a file"
             except OSError:
                 continue
@@ -146,7 +146,7 @@ def _ripgrep(
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
     arguments += ["--no-ignore"] if request.ignored else []
-    folder, target = place(request.root)
+    folder, target = split_root(request.root)
     if not target:
         arguments += [f"--glob=!{skipped}" for skipped in _skipped(request.root)]
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="hermes-") as rules:
@@ -170,10 +170,10 @@ def _python(
     order = {"pattern": request.pattern, "context": request.context, "multiline": request.multiline}
     given = b"\0".join([json.dumps(order).encode(), *paths])
     arguments = [sys.executable, "-I", "-W", "ignore", str(_CHILD)]
-    yield from _run(arguments, place(request.root)[0], given, request, ending, stop)
+    yield from _run(arguments, split_root(request.root)[0], given, request, ending, stop)
 
 
-def place(root: Path) -> tuple[Path, str]:
+def split_root(root: Path) -> tuple[Path, str]:
     """Return the folder to search, and the only file name to search in it, or empty for all files."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
 
@@ -238,7 +238,7 @@ def _chunks(
                 pause = time.monotonic() + 0.1
                 for ending.incomplete in endless:
                     if ending.incomplete:
-                        ending.mend = "Remove it, or search a folder that has none in or above it."
+                        ending.advice = "Remove it, or search a folder that has none in or above it."
                         return
                     if time.monotonic() > pause:
                         break

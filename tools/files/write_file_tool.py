@@ -12,7 +12,7 @@ from tools.context import FileMemory, ToolContext
 from tools.files.access import Access, explain
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
-from tools.files.editor_text import hand_over
+from tools.files.editor_text import send_to_editor
 from tools.files.matching import is_read_display
 from tools.files.planning import OnDisk, Write, new_text
 from tools.files.scanning import (
@@ -172,7 +172,7 @@ async def _finished(
     write = prepared.write
     notes = [*prepared.notes]
     await asyncio.to_thread(_remember, ctx, write)
-    notes += await hand_over(ctx.service(EditorSide), (write,), access.name)
+    notes += await send_to_editor(ctx.service(EditorSide), (write,), access.name)
     result: dict[str, Any] = {
         "path": access.name(write.path),
         "bytes_written": len(write.data),

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from tools.kit.umask import make_folder, open_up
+from tools.kit.umask import apply_user_mode, make_folder
 
 PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
@@ -238,7 +238,7 @@ def write_atomically(
                 if mode is not None:
                     os.fchmod(file.fileno(), mode)
                 elif pattern is None and for_person:
-                    open_up(file.fileno(), folder)
+                    apply_user_mode(file.fileno(), folder)
                 if durable:
                     os.fsync(file.fileno())
             try:

@@ -31,13 +31,13 @@ def person_umask() -> int:
     return now
 
 
-def forget() -> None:
+def forget_umask() -> None:
     """Forget the umask that `make_private` remembered. The umask of the process stays as it is."""
     global _persons
     _persons = None
 
 
-def open_up(descriptor: int, folder: int) -> None:
+def apply_user_mode(descriptor: int, folder: int) -> None:
     """Give a new file in `folder` the mode that a program in the user's shell would give it."""
     if not _has_own_rule(folder):
         os.fchmod(descriptor, 0o666 & ~person_umask())

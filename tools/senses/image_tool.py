@@ -11,7 +11,7 @@ from tools.results import Display, ToolError, error_text
 from tools.senses.keeping import keep, read_file
 from tools.senses.pictures import LARGEST_FILE
 from tools.senses.reading_apart import fit_apart
-from tools.senses.services import PictureOrder, Senses, until_ready
+from tools.senses.services import PictureRequest, Senses, until_ready
 from tools.text.safe_text import clean
 
 NAME = "image_generate"
@@ -33,13 +33,13 @@ async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str
     for path in like:
         data, _ = await read_file(context, NAME, path, LARGEST_FILE)
         pictures.append((await fit_apart(data)).data)
-    drawing = PictureOrder(
+    drawing = PictureRequest(
         prompt=prompt,
         shape=str(arguments.get("aspect_ratio") or "square"),
         like=tuple(pictures),
         seed=arguments.get("seed"),
     )
-    made = await context.service(Senses).draw(drawing, context.permit, context.progress)
+    made = await context.service(Senses).generate(drawing, context.permit, context.progress)
     name = await keep(context, NAME, made, str(arguments.get("path") or ""), "images", prompt)
     result: dict[str, Any] = {"image": name, "by": made.by, "bytes": len(made.data), "prompt": prompt}
     if made.note:

@@ -12,7 +12,7 @@ from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.planning import Write
 from tools.kit.files import entry_status, read_bytes, require_file
 from tools.results import ToolError
-from tools.senses.services import Made
+from tools.senses.services import GeneratedFile
 
 _MANY = 1_000
 
@@ -48,7 +48,9 @@ async def read_file(
     return await asyncio.to_thread(read), place.name
 
 
-async def keep(context: ToolContext, tool: str, made: Made, path: str, folder: str, title: str) -> str:
+async def keep(
+    context: ToolContext, tool: str, made: GeneratedFile, path: str, folder: str, title: str
+) -> str:
     """Write a generated file to `path`, or to `folder` under a name made from `title`; return its shown path.
     The write belongs to the current step, so it can be undone. Raises `ToolError`.
     """

@@ -95,7 +95,7 @@ SendMessage.effect = declare_effect(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PictureOrder:
+class PictureRequest:
     """The description of a picture to generate."""
 
     prompt: str
@@ -107,7 +107,7 @@ class PictureOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class GeneratedFile:
     """A file that a service generated."""
 
     data: bytes
@@ -147,19 +147,21 @@ class Senses(Service, ABC):
         """Fetch a picture from the web, through the checked network access."""
 
     @abstractmethod
-    async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
+    async def analyze(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
         """Ask a model a question about a picture, or recognise its text without a model."""
 
     @abstractmethod
-    async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
+    async def generate(
+        self, drawing: PictureRequest, permit: Permit, progress: Callable[[str], None]
+    ) -> GeneratedFile:
         """Generate a picture and return it as a file. `progress` is called with texts on the progress."""
 
     @abstractmethod
-    async def speak(self, text: str, voice: str, permit: Permit) -> Made:
+    async def speak(self, text: str, voice: str, permit: Permit) -> GeneratedFile:
         """Convert a text to speech; return it as a sound file."""
 
     @abstractmethod
-    async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
+    async def transcribe(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         """Transcribe a recording; return the result for the model."""
 
     @abstractmethod

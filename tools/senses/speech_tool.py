@@ -40,7 +40,9 @@ async def transcribe(arguments: Arguments, context: ToolContext) -> dict[str, An
     """Handle a call of the tool `transcribe`."""
     data, name = await read_file(context, HEAR, str(arguments["path"]), LARGEST_SOUND)
     return dict(
-        await context.service(Senses).hear(data, name, str(arguments.get("language") or ""), context.permit)
+        await context.service(Senses).transcribe(
+            data, name, str(arguments.get("language") or ""), context.permit
+        )
     )
 
 

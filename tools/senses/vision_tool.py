@@ -26,7 +26,7 @@ async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str
     source = str(arguments["image"]).strip()
     question = str(arguments.get("question") or "").strip() or USUAL
     data, name = await load_picture(source, context)
-    return dict(await context.service(Senses).look(data, name, question, context.permit))
+    return dict(await context.service(Senses).analyze(data, name, question, context.permit))
 
 
 async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:

@@ -60,7 +60,7 @@ class CanvasBoard(Service, ABC):
         """Return the content of a version. Raises `ToolError` if it is gone."""
 
     @abstractmethod
-    def take_back(self, name: str) -> Canvas:
+    def undo(self, name: str) -> Canvas:
         """Show the previous version of a canvas again, or close it if there is none. Raises `ToolError`."""
 
     @abstractmethod

@@ -79,12 +79,15 @@ class SandboxPolicy:
 class Reserved(Protocol):
     """Names in the workspace that are kept free while something runs in a sandbox."""
 
-    def rest(self, folder: Path) -> None:
-        """Move what keeps the names free from the workspace to `folder`, until `resume`. Raises `OSError`."""
+    def withdraw(self, folder: Path) -> None:
+        """Move what keeps the names free out of the workspace to `folder`, until `restore`.
+
+        Raises `OSError`.
+        """
         ...
 
-    def resume(self) -> bool:
-        """Undo `rest`; return whether everything is as it was before."""
+    def restore(self) -> bool:
+        """Undo `withdraw`; return whether everything is as it was before."""
         ...
 
 
@@ -126,7 +129,7 @@ class Sandbox(Protocol):
         ...
 
     @property
-    def lays_read_only(self) -> bool:
+    def can_protect_parts(self) -> bool:
         """Return whether a part of a writable folder can be made read-only."""
         ...
 
@@ -151,13 +154,13 @@ class Need:
     offline: bool = False
     """Whether it gets only a filtered network, because it can make requests by tool calls."""
     counts: bool = True
-    """Whether it counts as working from the start; a waiting child does so from `Boundary.at_work` on."""
+    """Whether it counts as working from the start; a waiting child does so after `Boundary.mark_working`."""
     hide: tuple[Path, ...] = ()
     """Further files it must not read."""
     sockets: bool = False
-    opens: tuple[Path, ...] = ()
+    guarded_paths: tuple[Path, ...] = ()
     """Guarded paths that it may change; a folder includes its content."""
-    lends: bool = False
+    needs_git_copies: bool = False
     """Whether it gets copies of git's settings to write, which are judged later."""
     dies_with_parent: bool = False
     waits: bool = False
@@ -182,25 +185,25 @@ class Boundary(Protocol):
         """Do the slow work that must precede the first start. Blocks. Raises `ToolError`."""
         ...
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Make the next `prepare` check again, because a program outside may have changed its conditions."""
         ...
 
-    def rest(self, wrapped: Wrapped) -> None:
+    def withdraw(self, wrapped: Wrapped) -> None:
         """Remove from the workspace what a child does not need while it waits for work. Raises `OSError`."""
         ...
 
-    def resume(self, wrapped: Wrapped) -> bool:
-        """Restore for a waiting child what `rest` removed; return whether its boundary is complete again."""
+    def restore(self, wrapped: Wrapped) -> bool:
+        """Restore for a waiting child what `withdraw` removed; return whether its boundary is complete."""
         ...
 
     def still_fits(self, wrapped: Wrapped, need: Need, pid: int) -> bool:
-        """Undo `rest` for the waiting child, the process `pid`; return whether a boundary made for `need` now
-        would give the same access. Reads the disk. Raises `OSError` and `ToolError`.
+        """Undo `withdraw` for the waiting child, the process `pid`; return whether a boundary made for `need`
+        now would give the same access. Reads the disk. Raises `OSError` and `ToolError`.
         """
         ...
 
-    def at_work(
+    def mark_working(
         self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
     ) -> Callable[[], None]:
         """Mark a process that was started with `counts=False` as working; the returned function ends that."""
@@ -225,14 +228,14 @@ class Boundary(Protocol):
         """Return whether the user must be asked about network access for `command`."""
         ...
 
-    def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
+    def guarded_paths(self, command: str, cwd: Path) -> tuple[Path, ...]:
         """Return the guarded paths that `command` changes according to its text.
 
         The user is asked about them before or after it runs.
         """
         ...
 
-    def lends(self, command: str, cwd: Path) -> bool:
+    def needs_git_copies(self, command: str, cwd: Path) -> bool:
         """Return whether `command` may change git settings, and therefore gets copies of them."""
         ...
 
@@ -243,7 +246,7 @@ class Boundary(Protocol):
         """
         ...
 
-    def private(self) -> tuple[Path, ...]:
+    def private_files(self) -> tuple[Path, ...]:
         """Return the workspace files that may be read only with permission. Reads the disk."""
         ...
 
@@ -258,7 +261,7 @@ class Boundary(Protocol):
         """
         ...
 
-    def kept_back(self, note: str) -> str:
+    def withheld_clause(self, note: str) -> str:
         """Return what a note of `refusal` says was withheld, as a clause for a question; or empty."""
         ...
 

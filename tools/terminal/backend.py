@@ -143,7 +143,7 @@ COLUMNS, ROWS = 120, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class CommandPermissions:
     """The permissions that the user gave one command beyond the sandbox policy."""
 
     outside: bool = False
@@ -152,15 +152,15 @@ class Leave:
     """Whether it may use the network if that needs permission."""
     hosts: frozenset[str] = frozenset()
     """Hosts it may reach if the network is filtered."""
-    opens: tuple[Path, ...] = ()
+    guarded_paths: tuple[Path, ...] = ()
     """Guarded paths that it may change."""
-    lends: bool = False
+    needs_git_copies: bool = False
     """Whether it gets copies of git's settings to change."""
     permit: PermitHost | None = None
     """Asks about other hosts; None: the session asks."""
 
 
-NO_LEAVE = Leave()
+NO_EXTRA_PERMISSIONS = CommandPermissions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Launch:
     pty: bool = False
     keeps_input: bool = False
     """Whether standard input stays open for `write`; otherwise it is empty."""
-    leave: Leave = NO_LEAVE
+    permissions: CommandPermissions = NO_EXTRA_PERMISSIONS
 
 
 class ShellChild(Protocol):

@@ -121,8 +121,13 @@ class AheadFiles:
 
 def is_plain(launch: Launch) -> bool:
     """Return whether a command needs only the usual boundary, so that a waiting one can be used."""
-    leave = launch.leave
-    special = leave.outside or leave.network or leave.opens or leave.lends
+    permissions = launch.permissions
+    special = (
+        permissions.outside
+        or permissions.network
+        or permissions.guarded_paths
+        or permissions.needs_git_copies
+    )
     return not (special or launch.pty or launch.keeps_input) and launch.new_state is not None
 
 
@@ -153,7 +158,7 @@ class WaitingBoundary:
             return False
         return boundary.still_fits(self.wrapped, self.files.need(programs), self.process.pid)
 
-    def hand_over(self, launch: Launch) -> None:
+    def start_command(self, launch: Launch) -> None:
         """Start the command in the boundary. Raises `OSError` if that fails."""
         assert launch.new_state is not None
         _fill(self.files.command, launch.command_file)
@@ -195,7 +200,7 @@ class WaitingBoundary:
         self.files.remove()
 
 
-def draw_ahead(
+def start_ahead(
     boundary: Boundary, launch: Launch, owner: str, arguments: list[str], programs: Path
 ) -> WaitingBoundary | None:
     """Start a boundary in advance for a later command like `launch`; return None if that fails.
@@ -208,7 +213,7 @@ def draw_ahead(
         ready = select.poll()
         ready.register(waiting.pipes.output, select.POLLIN)
         if ready.poll(_START * 1000) and os.read(waiting.pipes.output, 1) == _READY:
-            boundary.rest(waiting.wrapped)
+            boundary.withdraw(waiting.wrapped)
             return waiting
     except Exception:
         # The next command draws its own, and says what is wrong.
@@ -369,10 +374,10 @@ class LocalBackend:
         boundary = self._boundary
         try:
             if waiting is not None and boundary is not None and waiting.fits(launch, boundary, _FOLDER):
-                waiting.hand_over(launch)
+                waiting.start_command(launch)
                 self.given.update(waiting.wrapped.env)
-                rested = boundary.at_work(launch.leave.permit, launch.leave.hosts)
-                return StartedShell(waiting.process, waiting.pipes, waiting.mark, (rested, waiting.close))
+                end_work = boundary.mark_working(launch.permissions.permit, launch.permissions.hosts)
+                return StartedShell(waiting.process, waiting.pipes, waiting.mark, (end_work, waiting.close))
         except (OSError, ToolError):
             # Drawn again, which says what is wrong.
             pass
@@ -415,11 +420,11 @@ class LocalBackend:
             self._plain += 1
             if 0 < self._waits_from <= self._plain:
                 # While the command runs this thread has nothing else to do; it may also outlast what waits.
-                child.on_end = lambda: self._draw_ahead(launch)
-                self._draw_ahead(launch)
+                child.on_end = lambda: self._start_ahead(launch)
+                self._start_ahead(launch)
         return child
 
-    def _draw_ahead(self, launch: Launch) -> None:
+    def _start_ahead(self, launch: Launch) -> None:
         boundary = self._boundary
         if self._closed or boundary is None or self.ahead is not None or self._drawing is not None:
             return
@@ -429,7 +434,7 @@ class LocalBackend:
             try:
                 arguments = self._arguments(launch, "")[:5]
                 drawn = await to_the_end(
-                    on_thread(draw_ahead, boundary, launch, self._owner, arguments, _FOLDER)
+                    on_thread(start_ahead, boundary, launch, self._owner, arguments, _FOLDER)
                 )
             finally:
                 self._drawing = None
@@ -479,20 +484,20 @@ class LocalBackend:
         await on_thread(self._guard.close)
 
     def _wrap(self, launch: Launch, terminal: str) -> Wrapped:
-        if self._boundary is not None and launch.leave.outside:
-            self._boundary.look_again()
-        if self._boundary is None or launch.leave.outside:
+        if self._boundary is not None and launch.permissions.outside:
+            self._boundary.recheck()
+        if self._boundary is None or launch.permissions.outside:
             return Wrapped(argv=self._arguments(launch, terminal))
         new = launch.new_state
         need = Need(
             read=(_FOLDER, launch.command_file, launch.state),
             write=(new, folders_file(new)) if new is not None else (),
             terminal=terminal,
-            network=launch.leave.network,
-            opens=launch.leave.opens,
-            lends=launch.leave.lends,
-            hosts=launch.leave.hosts,
-            permit=launch.leave.permit,
+            network=launch.permissions.network,
+            guarded_paths=launch.permissions.guarded_paths,
+            needs_git_copies=launch.permissions.needs_git_copies,
+            hosts=launch.permissions.hosts,
+            permit=launch.permissions.permit,
         )
         # Inside, the terminal may have another name, known once the boundary is set up.
         wrapped = self._boundary.wrap([], need)

@@ -16,7 +16,14 @@ from pathlib import Path
 from tools.kit.lazy_pattern import lazy_pattern
 from tools.kit.threads import on_thread
 from tools.results import ToolError
-from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild, ShellEnding
+from tools.terminal.backend import (
+    NO_EXTRA_PERMISSIONS,
+    Backend,
+    CommandPermissions,
+    Launch,
+    ShellChild,
+    ShellEnding,
+)
 from tools.terminal.output import LIMIT, Output, OutputCollector, ScreenRecording, render
 from tools.text.redact import redact
 from tools.text.safe_text import truncate
@@ -133,26 +140,26 @@ class Shell:
         pty: bool = False,
         keeps_input: bool = False,
         keeps_state: bool = True,
-        leave: Leave = NO_LEAVE,
+        permissions: CommandPermissions = NO_EXTRA_PERMISSIONS,
     ) -> tuple[ShellChild, Launch]:
         """Start a shell for `command`. Raises `ToolError` if that fails.
 
         A shell outside of the sandbox takes over only the folder and leaves no state. Otherwise functions and
         variables that a command set inside the sandbox could act outside.
         """
-        keeps_state = keeps_state and not leave.outside
+        keeps_state = keeps_state and not permissions.outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         call = str(next(_calls))
         launch = Launch(
             cwd=place.cwd,
-            env=self._environment(place.shown, is_fresh=leave.outside),
-            state=self._folder / ("nothing" if leave.outside else "state"),
+            env=self._environment(place.shown, is_fresh=permissions.outside),
+            state=self._folder / ("nothing" if permissions.outside else "state"),
             new_state=self._folder / f"{call}.state" if keeps_state else None,
             command_file=self._folder / f"{call}.command",
             mark=call,
             pty=pty,
             keeps_input=keeps_input,
-            leave=leave,
+            permissions=permissions,
         )
         if launch.new_state is not None:
             # Made here, so that the umask of the shell has no say in who may read them.
@@ -389,7 +396,7 @@ async def run_command(
     spool: Path,
     secrets: Mapping[str, str],
     progress: Callable[[str], None],
-    leave: Leave = NO_LEAVE,
+    permissions: CommandPermissions = NO_EXTRA_PERMISSIONS,
     screen_of: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run `command`, and kill it if it has not ended after `limit` seconds.
@@ -407,7 +414,7 @@ async def run_command(
             replay.feed(data)
         live.is_news = True
 
-    child, launch = await shell.start(command, place, pty=pty, leave=leave)
+    child, launch = await shell.start(command, place, pty=pty, permissions=permissions)
     child.watch(sink)
     follower = asyncio.create_task(live.follow())
     try:

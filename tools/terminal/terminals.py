@@ -296,7 +296,7 @@ class Terminals(Service):
         self._environ = dict(environ)
         self._waits_from = waits_from
         self._told: set[str] = set()
-        self.kept_back: dict[str, str] = {}
+        self.withheld_clauses: dict[str, str] = {}
         """What the boundary withheld from commands, by command, for asking whether to run them outside."""
         self._backend = backend
         self._far = far
@@ -355,7 +355,7 @@ class Terminals(Service):
         backend = self.backend
         return isinstance(backend, LocalBackend) and shell.has_usual_programs(names, backend.given)
 
-    def missing(self, output: str, given: Collection[str]) -> str:
+    def missing_variable_hint(self, output: str, given: Collection[str]) -> str:
         """Return a hint if a failed command seems to lack a variable that was withheld from it; else empty.
 
         `given` are the variables that it got. Each variable is mentioned once.
@@ -366,11 +366,11 @@ class Terminals(Service):
         return hint
 
     @property
-    def elsewhere(self) -> str:
+    def remote_name(self) -> str:
         """The name of the machine whose files commands see; empty if they see the files of this machine."""
         return "" if self._far is None or self._far.shares_files else self._far.name
 
-    def gate_folder(self, cwd: Path) -> Path:
+    def permission_folder(self, cwd: Path) -> Path:
         """Return the folder of a shell as requests for permission name it.
 
         A folder on another machine must not be mistaken for a local one.
@@ -395,7 +395,7 @@ class Terminals(Service):
         return self._tables[task]
 
     def in_background(self) -> BackgroundRun | None:
-        """Return the background processes that ran since the last `looked_at`; None if there were none."""
+        """Return the background processes that ran since the last `mark_checked`; None if there were none."""
         running: set[str] = set()
         for process in (each for table in self._tables.values() for each in table.all()):
             if process.id not in self._over:
@@ -406,7 +406,7 @@ class Terminals(Service):
             return None
         return BackgroundRun(min(self._past.values()), frozenset(self._past.keys() - running))
 
-    def looked_at(self, run: BackgroundRun) -> None:
+    def mark_checked(self, run: BackgroundRun) -> None:
         """Record that the changes by `run` were checked: its ended processes are not reported again."""
         for id in run.ended:
             self._past.pop(id, None)

@@ -15,7 +15,7 @@ from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError, error_text
 from tools.services.actions import RunCommand
 from tools.services.editor import EditorSide
-from tools.terminal.backend import Leave
+from tools.terminal.backend import CommandPermissions
 from tools.terminal.output import OutputWatch
 from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning, run_command
 from tools.terminal.terminals import BackgroundProcess, Terminals, nothing_refused
@@ -47,44 +47,50 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
     async with shell.lock:
         place = shell.place(arguments.get("workdir"))
         # A long command takes a while to read. The gate finds it read.
-        leave = await on_thread(_leave, arguments, context, place)
+        permissions = await on_thread(_command_permissions, arguments, context, place)
         await context.permit(
             RunCommand(
                 tool="terminal",
                 command=command,
-                cwd=terminals.gate_folder(place.cwd),
+                cwd=terminals.permission_folder(place.cwd),
                 background=background,
                 pty=pty,
-                outside=leave.outside,
-                because=terminals.kept_back.get(command, "") if leave.outside else "",
-                network=leave.network,
+                outside=permissions.outside,
+                because=terminals.withheld_clauses.get(command, "") if permissions.outside else "",
+                network=permissions.network,
             )
         )
         if note := await shell.ready():
             place = replace(place, note=f"{note} {place.note}".strip())
         if background:
-            return await _start(arguments, context, shell, place, pty, leave)
-        return await _run(command, context, shell, place, limit, pty, leave)
+            return await _start(arguments, context, shell, place, pty, permissions)
+        return await _run(command, context, shell, place, limit, pty, permissions)
 
 
-def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Leave:
+def _command_permissions(arguments: Arguments, context: ToolContext, place: ShellPlace) -> CommandPermissions:
     boundary = context.service(Terminals).boundary
     if boundary is None or boundary.level == "none":
-        return Leave()
+        return CommandPermissions()
     if arguments.get("outside"):
-        return Leave(outside=True)
+        return CommandPermissions(outside=True)
     command, cwd = arguments["command"], place.cwd
-    return Leave(
+    return CommandPermissions(
         network=boundary.asks_for_network(command, cwd),
         hosts=boundary.hosts_named(command, cwd),
-        opens=boundary.opens(command, cwd),
-        lends=boundary.lends(command, cwd),
+        guarded_paths=boundary.guarded_paths(command, cwd),
+        needs_git_copies=boundary.needs_git_copies(command, cwd),
         permit=lambda action: context.permit(replace(action, command=command)),
     )
 
 
 async def _run(
-    command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: Leave
+    command: str,
+    context: ToolContext,
+    shell: Shell,
+    place: ShellPlace,
+    limit: int,
+    pty: bool,
+    permissions: CommandPermissions,
 ) -> dict[str, Any]:
     terminals = context.service(Terminals)
     before, begun = shell.cwd, time.monotonic()
@@ -97,7 +103,7 @@ async def _run(
         spool=context.scratch / f"terminal-{chance.token_hex(4)}.txt",
         secrets=terminals.secrets,
         progress=context.progress,
-        leave=leave,
+        permissions=permissions,
         screen_of=context.service(EditorSide).screen(context.call),
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
@@ -110,19 +116,19 @@ async def _run(
     notes = [place.note, *outcome.notes]
     boundary = terminals.boundary
     if outcome.code != 0:
-        notes.append(terminals.missing(outcome.output.text, shell.variable_names))
+        notes.append(terminals.missing_variable_hint(outcome.output.text, shell.variable_names))
         notes.append(await on_thread(partial(shell.size_note, outcome.output.text)))
-    if boundary is not None and not leave.outside:
+    if boundary is not None and not permissions.outside:
         look = partial(
             boundary.refusal,
             outcome.output.text,
-            network=leave.network,
+            network=permissions.network,
             command=command,
             failed=outcome.code != 0,
         )
         notes.append(await on_thread(look))
-        if because := boundary.kept_back(notes[-1]):
-            terminals.kept_back[command] = because
+        if because := boundary.withheld_clause(notes[-1]):
+            terminals.withheld_clauses[command] = because
         notes.append(boundary.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note
@@ -130,7 +136,12 @@ async def _run(
 
 
 async def _start(
-    arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: Leave
+    arguments: Arguments,
+    context: ToolContext,
+    shell: Shell,
+    place: ShellPlace,
+    pty: bool,
+    permissions: CommandPermissions,
 ) -> dict[str, Any]:
     terminals = context.service(Terminals)
     command: str = arguments["command"]
@@ -145,7 +156,7 @@ async def _start(
         pty=pty,
         keeps_input=True,
         keeps_state=False,
-        leave=leave,
+        permissions=permissions,
     )
     process = BackgroundProcess(
         child,
@@ -155,7 +166,9 @@ async def _start(
         watch=watch,
         notify=context.notify,
         on_end=lambda: shell.settle(launch, place),
-        refused=boundary.hosts_refused if boundary is not None and not leave.outside else nothing_refused,
+        refused=boundary.hosts_refused
+        if boundary is not None and not permissions.outside
+        else nothing_refused,
     )
     table.add(process)
     result = {

@@ -16,16 +16,16 @@ def fenced(text: str, source: str = "") -> str:
     `source` is the address that the text comes from.
     """
     named = f' from="{_attribute(source)}"' if source else ""
-    return f"<outside-text{named}>\n{inert_marks(clean(text)).strip()}\n</outside-text>"
+    return f"<outside-text{named}>\n{disable_tags(clean(text)).strip()}\n</outside-text>"
 
 
 def fenced_line(text: str) -> str:
     """Return a title or a description on one line between the tags; empty for an empty one."""
-    line = " ".join(inert_marks(clean(text)).split())
+    line = " ".join(disable_tags(clean(text)).split())
     return f"<outside-text>{line}</outside-text>" if line else ""
 
 
-def inert_marks(text: str) -> str:
+def disable_tags(text: str) -> str:
     """Return `text` with all `<outside-text>` tags in it disabled."""
     return _MARK.sub(r"<\1outside_text", text)
 

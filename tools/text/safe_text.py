@@ -3,8 +3,8 @@
 The output of a child process, a file, a model or a web page may hold bytes that control a terminal or deceive
 the reader. `clean` returns what a terminal would have left on the line, as plain text; `Cleaner` does the
 same to a stream of bytes; `printable` serves pieces of an unfinished text; `reveal` keeps everything and
-spells out invisible characters; `steers` checks and `inert` cleans a piece of a row before it is drawn. They
-share one definition of hidden.
+spells out invisible characters; `steers` checks and `without_steering` cleans a piece of a row before it is
+drawn. They share one definition of hidden.
 
 Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
 its font may know more than Python.
@@ -144,7 +144,7 @@ def steers(text: str) -> bool:
     return _steering().search(text) is not None
 
 
-def inert(text: str) -> str:
+def without_steering(text: str) -> str:
     """Return part of a screen row without what `steers` finds, and without joiners and selectors next to it.
 
     Otherwise the characters around a removed one could join into a new sequence.

@@ -64,7 +64,7 @@ class Transcriber:
         self._online = online
         self._pay = pay
 
-    async def hear(
+    async def transcribe(
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
     ) -> Mapping[str, Any]:
         """Transcribe a recording with `openai` or `local`; return text and language. Raises `ToolError`."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tools.results import ToolError
-from tools.senses.services import Made, PictureOrder, UseService
+from tools.senses.services import GeneratedFile, PictureRequest, UseService
 from tools.services.actions import Permit
 from tools.text.safe_text import clean
 
@@ -74,7 +74,7 @@ class BroughtService(Protocol):
         ...
 
 
-async def draw_picture(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
+async def draw_picture(service: BroughtService, order: PictureRequest, permit: Permit) -> GeneratedFile:
     """Return an image that a plugin's service generates, if permitted. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
@@ -82,16 +82,18 @@ async def draw_picture(service: BroughtService, order: PictureOrder, permit: Per
     answer = await service.ask(given, files)
     if not (ending := picture_ending(answer.data)):
         raise ToolError(f"{service.name} gave something that is not a png, jpeg or webp picture.")
-    return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer), seed=_seed(answer))
+    return GeneratedFile(
+        data=answer.data, ending=ending, by=service.name, note=_note(answer), seed=_seed(answer)
+    )
 
 
-async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
+async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> GeneratedFile:
     """Make a service read a text aloud, if permitted; return the sound. Raises `ToolError`."""
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
     if not (ending := sound_ending(answer.data)):
         raise ToolError(f"{service.name} gave something that is not a wav, mp3, ogg or flac sound.")
-    return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer))
+    return GeneratedFile(data=answer.data, ending=ending, by=service.name, note=_note(answer))
 
 
 async def transcribe_sound(

@@ -21,11 +21,11 @@ from agent.integrations.senses.hearing import (
 from agent.integrations.senses.kinds import BroughtService, draw_picture, speak_text, transcribe_sound
 from agent.integrations.senses.messages import Chats, HomeDevices, Messenger
 from agent.integrations.senses.online import Online
-from agent.integrations.senses.pictures import Artist, Eyes, is_installed, look
+from agent.integrations.senses.pictures import Artist, Eyes, analyze, is_installed
 from agent.integrations.senses.speaking import Speaker, espeak, hibari_is_installed
 from tools.extras import add_hint
 from tools.results import ToolError
-from tools.senses.services import Made, MessageFile, PictureOrder, Senses
+from tools.senses.services import GeneratedFile, MessageFile, PictureRequest, Senses
 from tools.services.actions import Permit
 
 if TYPE_CHECKING:
@@ -203,30 +203,32 @@ class AgentSenses(Senses):
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
         return await self._online.picture(url, tool, permit)
 
-    async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
-        return await look(self._eyes, data, name, question, permit)
+    async def analyze(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
+        return await analyze(self._eyes, data, name, question, permit)
 
-    async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
+    async def generate(
+        self, drawing: PictureRequest, permit: Permit, progress: Callable[[str], None]
+    ) -> GeneratedFile:
         by = self._by("image_generate")
         if (service := self._brought_service("image_generate", by)) is not None:
             progress(f"{service.name} draws")
             return await draw_picture(service, drawing, permit)
         artist = Artist(self._settings.image, self._environ, self._online, self._pay)
-        return await artist.draw(by, drawing, permit, progress)
+        return await artist.generate(by, drawing, permit, progress)
 
-    async def speak(self, text: str, voice: str, permit: Permit) -> Made:
+    async def speak(self, text: str, voice: str, permit: Permit) -> GeneratedFile:
         by = self._by("text_to_speech")
         if (service := self._brought_service("text_to_speech", by)) is not None:
             return await speak_text(service, text, voice or self._settings.speech.voice, permit)
         speaker = Speaker(self._settings.speech, self._environ, self._online, self._pay)
         return await speaker.speak(by, text, voice, permit)
 
-    async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
+    async def transcribe(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         by = self._by("transcribe")
         if (service := self._brought_service("transcribe", by)) is not None:
             return await transcribe_sound(service, data, *check_recording(data, name, language), permit)
         listener = Transcriber(self._settings.transcribe, self._environ, self._online, self._pay)
-        return await listener.hear(by, data, name, language, permit)
+        return await listener.transcribe(by, data, name, language, permit)
 
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         url = self._by("homeassistant")
@@ -294,7 +296,7 @@ class Dictation:
             else:
                 online = Online(WebClient(secrets=known_secrets(self._variables), environ=self._environ))
                 listener = Transcriber(self._settings, self._variables, online, _record_no_cost)
-                said = await listener.hear(self._by, sound, "said.wav", "", _allow)
+                said = await listener.transcribe(self._by, sound, "said.wav", "", _allow)
         except ToolError as error:
             raise DictationError(str(error)) from error
         return str(said["text"]).strip()

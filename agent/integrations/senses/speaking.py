@@ -24,7 +24,7 @@ from tools.extras import add_hint
 from tools.kit.children import run_child, start_child
 from tools.kit.private_folders import PrivateFolder
 from tools.results import ToolError
-from tools.senses.services import Made, UseService
+from tools.senses.services import GeneratedFile, UseService
 from tools.senses.spoken import sentences
 from tools.services.actions import Permit
 
@@ -63,7 +63,7 @@ class Speaker:
         self._online = online
         self._pay = pay
 
-    async def speak(self, backend: str, text: str, voice: str, permit: Permit) -> Made:
+    async def speak(self, backend: str, text: str, voice: str, permit: Permit) -> GeneratedFile:
         """Return a text spoken by `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
         voice = voice or self._settings.voice
         if backend in ("hibari", "espeak"):
@@ -72,9 +72,11 @@ class Speaker:
                 sound, note = await by_hibari(text), ""
                 if voice and voice != "heart":
                     note = f"The voice {voice} is not on this machine; heart speaks."
-                return Made(data=sound, ending=".wav", by="hibari", note=note, cost=0.0)
+                return GeneratedFile(data=sound, ending=".wav", by="hibari", note=note, cost=0.0)
             program = espeak(self._environ.get("PATH", ""))
-            return Made(data=await by_espeak(program, text, voice), ending=".wav", by="espeak-ng", cost=0.0)
+            return GeneratedFile(
+                data=await by_espeak(program, text, voice), ending=".wav", by="espeak-ng", cost=0.0
+            )
         service, path, body = self._order(backend, text, voice)
         await permit(UseService(tool=TOOL, kind="speak", service=service.host))
         settings = self._settings
@@ -84,7 +86,7 @@ class Speaker:
             answer = await self._online.raw(service, path, body, limits=_LIMITS)
             if (ending := sound_ending(answer.body)) == "":
                 raise ToolError(f"{service.name} sent something that is not a sound.")
-        return Made(data=answer.body, ending=ending, by=name, cost=price)
+        return GeneratedFile(data=answer.body, ending=ending, by=name, cost=price)
 
     def _order(self, backend: str, text: str, voice: str) -> tuple[ServiceAddress, str, object]:
         settings = self._settings

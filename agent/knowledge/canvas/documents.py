@@ -215,7 +215,7 @@ class LiveCanvases(CanvasBoard):
             raise ToolError("What this canvas shows is no longer there; show it again.")
         return found[1]
 
-    def take_back(self, name: str) -> Canvas:
+    def undo(self, name: str) -> Canvas:
         return self._store_canvas(Canvas(name, self._canvas(name).versions[:-1]))
 
     def close(self, name: str) -> None:

@@ -195,7 +195,7 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], .
     )
 
 
-def kept_back(note: str) -> str:
+def withheld_clause(note: str) -> str:
     """Return the restriction that blocked the command, as a clause for a question; empty if unknown.
 
     `note` is the result of `explain`.
@@ -313,7 +313,7 @@ def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> Bound
     if sandbox.name == "none":
         return NO_COVERAGE
     return BoundaryCoverage(
-        level=sandbox.name, network=_REACH[network], guards_places=sandbox.lays_read_only and steps
+        level=sandbox.name, network=_REACH[network], guards_places=sandbox.can_protect_parts and steps
     )
 
 
@@ -330,7 +330,7 @@ class NetworkWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class GuardedChanges:
     """The guarded paths that a command changes, as far as its text shows."""
 
     named: tuple[Path, ...] = ()
@@ -362,7 +362,7 @@ class CommandReading:
 
     network: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True)
     """A function for the network access it needs; used only if the network is filtered or asked for."""
-    opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened()
+    guarded_changes: Callable[[str, Path], GuardedChanges] = lambda command, cwd: GuardedChanges()
     changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True
     """A function that returns whether it may change git settings, so that it gets copies of them."""
 
@@ -418,10 +418,10 @@ class SessionBoundary:
         """Return the protection by the boundary; `steps` is true if file changes are recorded."""
         return coverage_of(self._sandbox, self._mode, steps=steps)
 
-    def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
-        if not self._sandbox.lays_read_only:
+    def guarded_paths(self, command: str, cwd: Path) -> tuple[Path, ...]:
+        if not self._sandbox.can_protect_parts:
             return ()
-        opened = self._reads.opens(command, cwd)
+        opened = self._reads.guarded_changes(command, cwd)
         files = found_in(self._finders)
         # A mount on a path would prevent its parent folder from being deleted in that view.
         gone = (path for path in (*files.read_only, *files.pinned) if any(map(opened.deletes, path.parents)))
@@ -443,9 +443,9 @@ class SessionBoundary:
         if self.filtered is not None:
             self.filtered.space()
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         if self._caches is not None:
-            self._caches.look_again()
+            self._caches.recheck()
 
     def close(self) -> None:
         """Close the network and release the caches."""
@@ -463,16 +463,16 @@ class SessionBoundary:
         resting = self._tmp.parent.glob(RESTING)
         remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first, *resting))
 
-    def lends(self, command: str, cwd: Path) -> bool:
-        return self._sandbox.lays_read_only and self._reads.changes_settings(command, cwd)
+    def needs_git_copies(self, command: str, cwd: Path) -> bool:
+        return self._sandbox.can_protect_parts and self._reads.changes_settings(command, cwd)
 
     def _copy_settings(self, need: Need) -> CommandCopies | None:
         """Return copies of git's settings for one start of a command; None if it gets no copies."""
-        if not need.lends or not self._sandbox.lays_read_only:
+        if not need.needs_git_copies or not self._sandbox.can_protect_parts:
             return None
         own = repository_of(self._workspace).guarded
         nested = (path for path in found_in(self._finders).read_only if ".git" in path.parts)
-        files = [path for path in dict.fromkeys((*own, *nested)) if not _lies_in(path, need.opens)]
+        files = [path for path in dict.fromkeys((*own, *nested)) if not _lies_in(path, need.guarded_paths)]
         return self.settings.copies_for(files)
 
     def policy(self, need: Need) -> SandboxPolicy:
@@ -491,7 +491,11 @@ class SessionBoundary:
             writable=(
                 *self._writable,
                 *self._own_caches()[:1],
-                *(path for path in (*repository.store, *files.pinned) if not self._may_go(path, need.opens)),
+                *(
+                    path
+                    for path in (*repository.store, *files.pinned)
+                    if not self._may_go(path, need.guarded_paths)
+                ),
                 *need.write,
             ),
             readable=(*self._readable, *caches[1:], *repository.alternates, *need.read, *own_files()),
@@ -500,7 +504,7 @@ class SessionBoundary:
             protected=tuple(
                 path
                 for path in (*repository.guarded, *files.read_only, *secrets.start_up(user))
-                if os.path.lexists(path) and not _lies_in(path, need.opens)
+                if os.path.lexists(path) and not _lies_in(path, need.guarded_paths)
             ),
             network=not need.offline and (self._mode == "on" or (self._mode == "ask" and need.network)),
             space=None if self.filtered is None else self.filtered.space(),
@@ -518,7 +522,7 @@ class SessionBoundary:
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         if self._sandbox.name == "none":
             return Wrapped(argv=list(argv), terminal=need.terminal)
-        gaps = self._fill_gaps(need.opens)
+        gaps = self._fill_gaps(need.guarded_paths)
         filtered = self.filtered
         copies = self._copy_settings(need)
         try:
@@ -543,21 +547,21 @@ class SessionBoundary:
         shape = None if wrapped.shape is None else (wrapped.shape, variables)
         return replace(wrapped, env=env, ended=ended, shape=shape, reserved=(gaps, *wrapped.reserved))
 
-    def rest(self, wrapped: Wrapped) -> None:
+    def withdraw(self, wrapped: Wrapped) -> None:
         for each in wrapped.reserved:
-            each.rest(self._tmp.parent)
+            each.withdraw(self._tmp.parent)
 
-    def resume(self, wrapped: Wrapped) -> bool:
-        return all(each.resume() for each in wrapped.reserved)
+    def restore(self, wrapped: Wrapped) -> bool:
+        return all(each.restore() for each in wrapped.reserved)
 
     def still_fits(self, wrapped: Wrapped, need: Need, pid: int) -> bool:
-        if wrapped.shape is None or not self.resume(wrapped):
+        if wrapped.shape is None or not self.restore(wrapped):
             return False
         self._free_names()
         shape = shape_of(self.policy(need))
         return (shape, self._folder_variables()) == wrapped.shape and shape.is_mounted(pid)
 
-    def at_work(
+    def mark_working(
         self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
     ) -> Callable[[], None]:
         self.settings.refresh()
@@ -567,7 +571,7 @@ class SessionBoundary:
 
     def _fill_gaps(self, opened: Sequence[Path]) -> ReservedNames:
         """Create read-only placeholders for missing files from which git would run programs; return them."""
-        if not self._sandbox.lays_read_only:
+        if not self._sandbox.can_protect_parts:
             # This sandbox could not prevent changes of a placeholder.
             return ReservedNames()
         self._free_names()
@@ -598,7 +602,7 @@ class SessionBoundary:
         roots = (self._workspace, self._tmp.resolve(), *self._writable, *repository_of(self._workspace).store)
         return self.level == "none" or any(path.is_relative_to(root) for root in roots)
 
-    def private(self) -> tuple[Path, ...]:
+    def private_files(self) -> tuple[Path, ...]:
         return () if self.level == "none" else tuple(secrets.in_workspace(self._workspace))
 
     def locate(self, path: str) -> str:
@@ -642,8 +646,8 @@ class SessionBoundary:
             failed=failed,
         )
 
-    def kept_back(self, note: str) -> str:
-        return kept_back(note)
+    def withheld_clause(self, note: str) -> str:
+        return withheld_clause(note)
 
     def hosts_refused(self, since: float) -> str:
         return "" if self.filtered is None else refusal_text(self.filtered.refused(since))
@@ -653,7 +657,7 @@ class SessionBoundary:
 
     def closed_places(self) -> tuple[Path, ...] | None:
         """Return guarded paths that are read-only for new commands; None if the sandbox cannot do that."""
-        if not self._sandbox.lays_read_only:
+        if not self._sandbox.can_protect_parts:
             return None
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 

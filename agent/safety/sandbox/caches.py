@@ -105,7 +105,7 @@ class WorkspaceCaches:
         """True if another call of `prepare` would have no effect."""
         return self._is_ready and not any(map(os.path.lexists, self._waiting))
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """Make the next `prepare` check the user's caches again."""
         self._is_ready = False
 

@@ -108,7 +108,7 @@ class Landlock:
 
     def __init__(self, *, spaces: bool, version: int | None = None) -> None:
         self.spaces = spaces
-        self.has_mounts = self.lays_read_only = spaces
+        self.has_mounts = self.can_protect_parts = spaces
         self._version = landlock_version() if version is None else version
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:

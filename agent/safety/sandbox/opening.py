@@ -26,8 +26,8 @@ from agent.safety.sandbox import limits
 from agent.safety.sandbox.boundary import (
     BoundaryFolders,
     CommandReading,
+    GuardedChanges,
     NetworkWish,
-    Opened,
     SessionBoundary,
 )
 from agent.safety.sandbox.caches import WorkspaceCaches
@@ -74,7 +74,7 @@ class Bubblewrap:
 
     name: SandboxName = "bubblewrap"
     has_mounts = True
-    lays_read_only = True
+    can_protect_parts = True
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -251,7 +251,7 @@ class Seatbelt:
 
     name: SandboxName = "seatbelt"
     has_mounts = False
-    lays_read_only = True
+    can_protect_parts = True
 
     def __init__(self, program: str = PROGRAM) -> None:
         self._program = program
@@ -349,7 +349,7 @@ class NoSandbox:
 
     name: SandboxName = "none"
     has_mounts = False
-    lays_read_only = False
+    can_protect_parts = False
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         return Wrapped(argv=list(argv), terminal=policy.terminal)
@@ -545,15 +545,15 @@ def try_filter(mode: SandboxMode) -> str:
     return ""
 
 
-def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
-    def opens(command: str, cwd: Path) -> Opened:
+def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], GuardedChanges]:
+    def opens(command: str, cwd: Path) -> GuardedChanges:
         from agent.safety.permissions.policy import Protection, brings_files, folder_deletion_test
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())
         named = Protection(setting, own).guarded_paths(RunCommand(tool="terminal", command=command, cwd=cwd))
         reading = setting.reading(command, cwd)
-        return Opened(named, brings_files(reading), folder_deletion_test(reading))
+        return GuardedChanges(named, brings_files(reading), folder_deletion_test(reading))
 
     return opens
 

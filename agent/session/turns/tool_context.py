@@ -20,7 +20,7 @@ from agent.session.pending_requests import PendingRequests
 from agent.session.turns.task_state import TaskState
 from agent.session.turns.turn_helpers import cause
 from tools.context import Assignment, Delegates, FileMemory, PersonAnswer
-from tools.files.editor_text import settle
+from tools.files.editor_text import save_unsaved
 from tools.results import ToolError
 from tools.services.actions import Action, SpawnAgent, WritePath
 from tools.services.editor import EditorSide
@@ -138,7 +138,7 @@ class CallContext:
                 self.allowed(self.call, await gate.permit(action))
             if isinstance(action, WritePath):
                 # Before what undo goes back to is taken down: unsaved text is the person's own.
-                await settle(self.service(EditorSide), action.path)
+                await save_unsaved(self.service(EditorSide), action.path)
             await self.acting(self.call, action)
         except ToolError:
             raise

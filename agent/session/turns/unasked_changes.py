@@ -558,7 +558,7 @@ class BackgroundChanges:
             for number, paths in (await asyncio.to_thread(self._suspects, fresh)).items():
                 await self._take_back(number, paths)
             self._judged = self._steps.position
-            self._terminals.looked_at(run)
+            self._terminals.mark_checked(run)
 
     async def aclose(self) -> None:
         """Check one last time, after all processes have ended and while steps are still recorded."""

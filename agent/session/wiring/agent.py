@@ -119,7 +119,7 @@ def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings
         workspace=reach.workspace,
         root=root,
         cwd=cwd,
-        search=None if reach.terminals.elsewhere else services.environ.get("PATH", ""),
+        search=None if reach.terminals.remote_name else services.environ.get("PATH", ""),
     )
     store = LearningStore(
         session.store.database,
@@ -440,7 +440,7 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
         room,
         lambda: spec.session.path,
         spec.emit,
-        follows_shell=not reach.terminals.elsewhere,
+        follows_shell=not reach.terminals.remote_name,
     )
 
 

@@ -28,7 +28,7 @@ from agent.session.spending.metering import Metering, day_budget, session_budget
 from agent.session.spending.spending import Spending, prices_of, session_ceilings
 from agent.session.wiring.routes import open_routes, open_summary_route
 from agent.session.wiring.shared_services import SharedServices
-from tools.delegate_tool import naming_agents
+from tools.delegate_tool import with_agent_kinds
 from tools.inner_call import SEARCH
 from tools.registry import Registry
 from tools.toolsets import no_such, resolve, specific
@@ -206,7 +206,7 @@ def _shown_specs(
 def _specs(
     names: Sequence[str], kinds: Sequence[tuple[str, str]], registry: Registry
 ) -> tuple[ToolSpec, ...]:
-    definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
+    definitions = [with_agent_kinds(each, kinds) for each in registry.definitions(names)]
     return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions)
 
 

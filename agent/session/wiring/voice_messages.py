@@ -48,7 +48,7 @@ async def transcribe(
             )
         else:
             listener = _listener(engine, settings, environ)
-            heard = await listener.hear(ready.by, data, f"voice{ending}", "", _sent_for_this)
+            heard = await listener.transcribe(ready.by, data, f"voice{ending}", "", _sent_for_this)
     except ToolError as error:
         raise HermesError(str(error)) from error
     return str(heard["text"])

@@ -48,14 +48,14 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def _find_skin(name: str) -> LoadedSkin:
     """Load the skin called `name`. Raises `ConfigError` if there is none."""
     from themes.loader import list_skins, load_skin
-    from themes.skin import nearest, quote
+    from themes.skin import nearest, short_line
 
     folder = Home.locate().skins
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
         guess = nearest(name, known)
         raise ConfigError(
-            f"There is no skin `{quote(name)}`{guess}"
+            f"There is no skin `{short_line(name)}`{guess}"
             + ("" if guess.endswith("?") else " `hermes skins` lists them.")
         )
     return load_skin(name, folder)

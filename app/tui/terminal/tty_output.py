@@ -26,7 +26,7 @@ from textual.filter import LineFilter
 from app.tui.terminal.terminals import known_terminal
 from app.tui.terminal.tty_input import Keyboard, WakingEvent, read_terminal
 from themes.states import TO_ASCII, draws_ascii_only
-from tools.text.safe_text import inert, steers
+from tools.text.safe_text import steers, without_steering
 
 log = logging.getLogger(__name__)
 
@@ -302,7 +302,7 @@ class ControlFilter(LineFilter):
 
 def without_controls(text: str) -> str:
     """Return `text` without terminal control characters, padded or cut to the width counted for it."""
-    width, plain = cell_len(text), inert(text)
+    width, plain = cell_len(text), without_steering(text)
     fitted = set_cell_size(plain, width)
     if cell_len(fitted) != width:  # a joiner at an end swallows the adjacent blank
         fitted = set_cell_size(plain.replace("\u200d", ""), width)

@@ -67,7 +67,7 @@ def test_a_page_that_crashes_in_the_middle_of_a_click_is_said_so(stage: BrowserS
     tab = running(stage).tab()
 
     async def crash() -> None:
-        tab.cdp.tell("Page.crash", {}, tab.session)
+        tab.cdp.send("Page.crash", {}, tab.session)
 
     until(lambda: saw(stage), "the press of the button")
     stage.run(crash())

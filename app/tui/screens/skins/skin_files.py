@@ -10,7 +10,7 @@ from rich.text import Text
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
 from themes.loader import UnreadableSkinError, builtin_names, is_name, list_skins, new_skin, read
-from themes.skin import Skin, quote
+from themes.skin import Skin, short_line
 from themes.states import glyph
 from tools.kit.files import write_new
 from widgets.palette import Palette
@@ -20,7 +20,7 @@ def valid_name(text: str) -> str:
     """Return `text` as the name of a skin. Raises `ConfigError`."""
     name = text.strip()
     if not is_name(name):
-        raise ConfigError(f"`{quote(name)}` is not a name for a skin; use letters, digits, - and _.")
+        raise ConfigError(f"`{short_line(name)}` is not a name for a skin; use letters, digits, - and _.")
     return name
 
 

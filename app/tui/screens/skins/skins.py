@@ -30,7 +30,7 @@ from app.tui.screens.skins.skin_files import sample
 from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapt_skin, normalize_color
 from themes.contrast import ContrastFinding, check, is_dark, tightest
 from themes.loader import ListedSkin, LoadedSkin, list_skins
-from themes.skin import ROLES, Skin, nearest, quote
+from themes.skin import ROLES, Skin, nearest, short_line
 from themes.states import DOUBT, IN_USE, glyph
 from tools.text.words import plural
 from widgets.palette import Palette
@@ -127,7 +127,8 @@ def color_of(text: str) -> str:
             return color
     if typed.startswith("ansi"):
         raise ConfigError(
-            f"`{quote(typed)}` is not a colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
+            f"`{short_line(typed)}` is not a colour of the terminal"
+            f"{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
         )
     if typed.isascii() and typed.isalpha():
         try:
@@ -137,7 +138,7 @@ def color_of(text: str) -> str:
         if named is not None and named.a == 1 and named.auto is False and named.ansi is None:
             return RGB(*named.rgb).hex
     raise ConfigError(
-        f"`{quote(typed)}` is not a colour; write #rrggbb, or a name such as ansi_red or steelblue."
+        f"`{short_line(typed)}` is not a colour; write #rrggbb, or a name such as ansi_red or steelblue."
     )
 
 

@@ -101,7 +101,7 @@ def test_a_project_that_begins_to_need_a_cache_gets_it_before_the_next_command(c
     cell.boundary.prepare()
     assert cell.shell(look).output == "crate"
     (own / "later-1.0.0.crate").write_text("+")
-    cell.boundary.look_again()
+    cell.boundary.recheck()
     cell.boundary.prepare()
     assert sorted(cell.shell(look).output) == sorted("crate+")
 

@@ -124,7 +124,7 @@ def test_scripts_are_filtered_too_and_counted_while_they_work(cell: Cell):
     assert filtered is not None
     waiting = cell.boundary.wrap(["true"], Need(offline=True, counts=False))
     assert filtered.running == frozenset()
-    over = cell.boundary.at_work()
+    over = cell.boundary.mark_working()
     assert len(filtered.running) == 1
     over()
     over()

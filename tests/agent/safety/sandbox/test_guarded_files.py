@@ -149,7 +149,7 @@ def test_what_a_person_said_yes_to_is_changed_and_nothing_else(furnished: Cell):
     command = "echo mine > .envrc; python3 -c \"open('.npmrc', 'w').write('evil')\"; echo evil > .git/hooks/x"
     opened = reads("echo mine > .envrc", furnished.workspace)
     assert opened.named == (furnished.workspace / ".envrc",) and not opened.versions
-    furnished.shell(command, need=Need(opens=opened.named, dies_with_parent=True))
+    furnished.shell(command, need=Need(guarded_paths=opened.named, dies_with_parent=True))
     assert (furnished.workspace / ".envrc").read_text() == "mine\n"
     assert (furnished.workspace / ".npmrc").read_text() == BEFORE
 
@@ -176,7 +176,7 @@ def test_git_brings_other_versions_whole_and_cannot_change_its_own_settings(cell
     git("checkout", "-q", "main")
     cell.boundary._reads = replace(cell.boundary._reads, opens=_place_reader(top, cell.user / ".hermes"))
     command = "git checkout -q other"
-    need = Need(opens=cell.boundary.opens(command, top), dies_with_parent=True)
+    need = Need(guarded_paths=cell.boundary.guarded_paths(command, top), dies_with_parent=True)
     ended = cell.shell(f"{command} && git status --porcelain; echo evil > .git/hooks/x", need=need)
     assert "evil" not in os.listdir(top / ".git/hooks") and not (top / ".git/hooks/x").exists()
     assert (top / "code").read_text() == (top / ".envrc").read_text() == "other\n", ended.output

@@ -21,7 +21,7 @@ from agent.core.messages import ModeName
 from agent.events import Decision
 from agent.safety.rules import Verdict
 from agent.safety.sandbox import landlock, opening, seccomp
-from agent.safety.sandbox.boundary import explain, kept_back, steps_over
+from agent.safety.sandbox.boundary import explain, steps_over, withheld_clause
 from agent.safety.sandbox.landlock import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.opening import is_effective, probe
@@ -100,7 +100,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
     class Leaky:
         name: SandboxName = sandbox.name
         has_mounts = sandbox.has_mounts
-        lays_read_only = sandbox.lays_read_only
+        can_protect_parts = sandbox.can_protect_parts
 
         def wrap(self, argv, policy):
             from dataclasses import replace
@@ -310,7 +310,7 @@ def test_programs_that_miss_a_login_get_told_which(
         path.touch()
     wanted = [path for path in hidden if place in ("", path.name)]
     note = explain(output, [Path("/w")], wanted, network=True, command=command.format(tmp_path))
-    assert kept_back(note) == (f"{tmp_path / place} is hidden inside" if place else "")
+    assert withheld_clause(note) == (f"{tmp_path / place} is hidden inside" if place else "")
 
 
 @given(st.text())

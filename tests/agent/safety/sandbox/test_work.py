@@ -134,7 +134,7 @@ def test_git_works_wherever_the_repository_of_the_workspace_lies(cell: Cell, lay
     assert "more" in ended.output, ended.output
     said = subprocess.run(["git", "log", "--format=%s"], cwd=cell.workspace, check=True, capture_output=True)
     assert said.stdout.startswith(b"more")
-    if cell.sandbox.lays_read_only:
+    if cell.sandbox.can_protect_parts:
         ask = ["git", "rev-parse", "--git-path", "hooks"]
         hooks = subprocess.run(ask, cwd=cell.workspace, check=True, capture_output=True, text=True).stdout
         assert not (cell.workspace / hooks.strip() / "pre-commit").exists()
