@@ -252,7 +252,7 @@ class Settling:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        for owner, name in ((Tab, "settle"), (BrowserSession, "settled_tabs")):
+        for owner, name in ((Tab, "wait_settled"), (BrowserSession, "wait_for_tabs")):
             setattr(owner, name, self._timed(getattr(owner, name)))
 
     def _timed(self, work: Callable[..., Any]) -> Callable[..., Any]:

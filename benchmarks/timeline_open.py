@@ -34,7 +34,7 @@ from app.tui.screens.history.timeline import EngineTimeline, TimelineScreen
 from app.tui.startup.gc_scheduler import GcScheduler
 from tests.app.tui.pages import PageHost
 from tests.app.tui.timeline_stage import Book, opened
-from widgets.timeline.layout import BranchTip, TimelineFilter, lay_out, plant
+from widgets.timeline.layout import BranchTip, TimelineFilter, build_tree, lay_out
 
 SMALL, TURNS = 100, 1200
 FORK_EVERY = 50
@@ -117,7 +117,7 @@ async def once(screen: TimelineScreen | HelpScreen) -> tuple[float, float, float
 def layout(rows: Sequence[OutlineRow], look: TimelineFilter) -> float:
     """Seconds of CPU of planting and laying out."""
     start = time.thread_time()
-    lay_out(plant(rows, [BranchTip("main", rows[-1].id)], "main"), look)
+    lay_out(build_tree(rows, [BranchTip("main", rows[-1].id)], "main"), look)
     return time.thread_time() - start
 
 

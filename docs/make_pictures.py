@@ -98,7 +98,7 @@ async def session(app: Staged, pilot: Pilot[Any]) -> None:
             ),
         ]
     )
-    app.session.agents.move(True)
+    app.session.agents.set_motion(True)
     for calls, tokens in ((3, 1_900), (5, 3_100), (8, 6_200), (11, 8_100)):
         app.clock.now += 9.6
         reads = AgentProgressed(
@@ -248,7 +248,7 @@ async def compaction(app: Staged, pilot: Pilot[Any]) -> None:
 async def agents(app: Staged, pilot: Pilot[Any]) -> None:
     """Several agents at work, one of which asks."""
     agents_stage.busy(app)
-    app.session.agents.move(True)
+    app.session.agents.set_motion(True)
     await app.actions.run_slash("agents")
     await pilot.pause(SETTLING)
 

@@ -66,7 +66,7 @@ DOUBT = "▲"
 NEEDS_YOU = STATES["needs you"].glyph
 
 
-def look(name: StateName) -> tuple[str, str]:
+def state_glyph(name: StateName) -> tuple[str, str]:
     """Return the glyph and the role of a state."""
     return STATES[name][:2]
 

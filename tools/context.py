@@ -206,7 +206,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSaid:
+class AgentAnswer:
     """The answer of an agent that was only asked a question."""
 
     id: str
@@ -246,7 +246,7 @@ class Delegates(Service, ABC):
         """Start agents, and wait for their reports unless they work in the background."""
 
     @abstractmethod
-    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
+    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentAnswer]:
         """Start agents, and return the answer of each, in order."""
 
     @abstractmethod
@@ -356,7 +356,7 @@ class InnerCaller(Service, ABC):
         """
 
     @abstractmethod
-    async def over(self, complete: bool) -> str:
+    async def end_script(self, complete: bool) -> str:
         """End the script. If it was interrupted, return a text on its calls and how to continue."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tools.context import AgentSaid, Assignment, Delegates, ToolContext
+from tools.context import AgentAnswer, Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry, tool_schema
 from tools.results import Display, TextDetail, ToolError, error_text
 from tools.text.safe_text import clean
@@ -56,17 +56,17 @@ class _Talk:
     """The answers of the members, by round, so far."""
 
     members: Sequence[Member]
-    rounds: list[Sequence[AgentSaid]] = field(default_factory=list)
+    rounds: list[Sequence[AgentAnswer]] = field(default_factory=list)
     """The answers of the members, in their order, round by round."""
-    answers: dict[int, AgentSaid] = field(default_factory=dict)
+    answers: dict[int, AgentAnswer] = field(default_factory=dict)
     """The last completed answer of each member, by the member's index."""
 
-    def take(self, said: Sequence[AgentSaid]) -> None:
+    def take(self, said: Sequence[AgentAnswer]) -> None:
         self.rounds.append(said)
         self.answers |= {place: each for place, each in enumerate(said) if each.outcome == "completed"}
 
     @property
-    def all_answers(self) -> list[AgentSaid]:
+    def all_answers(self) -> list[AgentAnswer]:
         return [each for said in self.rounds for each in said]
 
 
@@ -189,7 +189,7 @@ def _plan_assignments(
 
 
 def _quoting(
-    question: str, answers: Mapping[int, AgentSaid], number: int, task: str
+    question: str, answers: Mapping[int, AgentAnswer], number: int, task: str
 ) -> tuple[str, list[int]]:
     """Return a text with the question and the others' answers in random order, and the order used.
 
@@ -217,7 +217,7 @@ def _cut(text: str) -> str:
 
 
 def _result(
-    outcome: str, answer: str, talk: _Talk, shown: Mapping[int, str], also: Sequence[AgentSaid] = ()
+    outcome: str, answer: str, talk: _Talk, shown: Mapping[int, str], also: Sequence[AgentAnswer] = ()
 ) -> dict[str, Any]:
     return {
         "outcome": outcome,
@@ -241,17 +241,17 @@ def _member_rows(talk: _Talk, shown: Mapping[int, str]) -> list[dict[str, Any]]:
     return told
 
 
-def _row(name: str, said: AgentSaid) -> dict[str, Any]:
+def _row(name: str, said: AgentAnswer) -> dict[str, Any]:
     row = {"name": name, "id": said.id, "model": said.model, "outcome": said.outcome, "reason": said.reason}
     shown: dict[str, Any] = {key: value for key, value in row.items() if value}
     return {**shown, "tokens": said.tokens, "cost": said.cost}
 
 
-def _usage(said: Sequence[AgentSaid]) -> dict[str, Any]:
+def _usage(said: Sequence[AgentAnswer]) -> dict[str, Any]:
     return {"tokens": sum(each.tokens for each in said), "cost": _cost(said)}
 
 
-def _cost(said: Sequence[AgentSaid]) -> float | None:
+def _cost(said: Sequence[AgentAnswer]) -> float | None:
     """Return the total in US dollars; None if any part is unknown."""
     costs = [each.cost for each in said]
     return None if None in costs else sum(cost for cost in costs if cost is not None)

@@ -564,10 +564,10 @@ class HermesApp(App[None], inherit_bindings=False):
         screen.show(diff, NO_DIFF)
 
     async def on_transcript_opened(self, event: Transcript.Opened) -> None:
-        from widgets.transcript.parts import CallItem, diff_of_one, source_of
+        from widgets.transcript.parts import CallItem, single_file_diff, source_of
 
         item = event.item
-        if isinstance(item, CallItem) and (diff := diff_of_one(item.display)):
+        if isinstance(item, CallItem) and (diff := single_file_diff(item.display)):
             await self._show_diff(item.display.subject, diff)
         else:
             self._show_in_full("In full", source_of(item))
@@ -576,10 +576,10 @@ class HermesApp(App[None], inherit_bindings=False):
         self.run_worker(partial(self.actions.run, BY_ID["session.timeline"], str(event.node or "")))
 
     async def on_log_pane_opened(self, event: LogPane.Opened) -> None:
-        from widgets.transcript.parts import diff_of_one
+        from widgets.transcript.parts import single_file_diff
 
         display = self.bridge.display_of(event.call_id)
-        if display is not None and (diff := diff_of_one(display)):
+        if display is not None and (diff := single_file_diff(display)):
             await self._show_diff(display.subject, diff)
         elif text := self.bridge.call_in_full(event.call_id):
             self._show_in_full("Call", text)

@@ -51,7 +51,7 @@ class Staged(HermesApp):
 
     async def _wait(self, _wish: SessionRequest, listener: Listener) -> Any:
         self._stop_clocks()
-        self.appearance.move(False)
+        self.appearance.set_motion(False)
         self.listener = listener
         await asyncio.Event().wait()
 

@@ -14,7 +14,14 @@ from tools import checkpoint_tool as module
 from tools.registry import call_tool, registry
 from tools.results import DiffDetail, ToolError
 from tools.services.actions import RestoreFiles
-from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
+from tools.services.checkpoints import (
+    ChangesSince,
+    FileStep,
+    PermitBack,
+    PointList,
+    RestoreResult,
+    SavedPoint,
+)
 
 
 class Points:
@@ -32,16 +39,18 @@ class Points:
     async def list(self) -> PointList:
         return PointList(4, 1, (SavedPoint("start", 2),), (FileStep(4, "write_file a", 0.0, 1),))
 
-    async def diff(self, reference: str, path: str = "") -> SinceThen:
+    async def diff(self, reference: str, path: str = "") -> ChangesSince:
         self.calls.append(("diff", reference, path))
-        return SinceThen(2, "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n", 1, 1, 1, (("b", "larger than 20 MB"),))
+        return ChangesSince(
+            2, "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n", 1, 1, 1, (("b", "larger than 20 MB"),)
+        )
 
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
-    ) -> TakenBack:
+    ) -> RestoreResult:
         await permit(2, (self.root / "a",), (self.root / "new",))
         self.calls.append(("restore", reference, path, *map(str, hunks)))
-        return TakenBack(2, 5, ("a", "new"), self.left)
+        return RestoreResult(2, 5, ("a", "new"), self.left)
 
     async def branch(self, name: str) -> str:
         raise ToolError(f"There is a branch {name} already; choose another name.")

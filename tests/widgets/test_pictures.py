@@ -219,7 +219,7 @@ async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: 
             sent = {m[1] for each in app.told if (m := re.search(r"U=1.*i=(\d+)", each))}
             gone = {m[1] for each in app.told if (m := re.search(r"a=d,d=I,i=(\d+)", each))}
             assert len(sent - gone) == transcript.pictures.picture_count and gone
-            transcript.pictures.renew()
+            transcript.pictures.reload_all()
             assert transcript.pictures.picture_count == 0
         if graphics is Graphics.SIXEL:
             assert len(transcript.pictures.sixels._held) == transcript.pictures.picture_count

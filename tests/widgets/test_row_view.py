@@ -78,7 +78,7 @@ def test_a_filtered_list_stays_right_whatever_happens_to_the_rows(
             made.drop(amount % 4)
         elif step == "judge" and words:
             words[amount % len(words)] = word
-            made.judge(amount % len(words), word == "yes")
+            made.update_match(amount % len(words), word == "yes")
         elif step == "scan":
             judge.scan_slice(made)
         made.layout()

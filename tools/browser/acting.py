@@ -130,7 +130,7 @@ class GoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundElement:
     """An element found on the page."""
 
     ref: str
@@ -140,7 +140,7 @@ class Found:
     infos: dict[str, FrameInfo]
 
 
-async def find(tab: Tab, ref: str) -> Found:
+async def find(tab: Tab, ref: str) -> FoundElement:
     """Resolve a reference to its element. Raises `GoneError`, `CdpError`, or `ToolError` if it is unknown."""
     key = tab.table.key(ref)
     if key is None:
@@ -155,7 +155,7 @@ async def find(tab: Tab, ref: str) -> Found:
         object_id = await tab.frames.resolve(info.session, key.frame, key.loader, key.node)
     except CdpError:
         raise GoneError from None
-    return Found(ref, key, info.session, object_id, infos)
+    return FoundElement(ref, key, info.session, object_id, infos)
 
 
 async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> None:
@@ -180,7 +180,7 @@ async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> 
         await asyncio.sleep(0.1)
 
 
-async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
+async def _guarded(tab: Tab, found: FoundElement) -> dict[str, Any] | None:
     """Return what the script that watches a click recorded.
 
     Returns None if a dialog opened or the document was unloaded, perhaps by the click.
@@ -202,7 +202,7 @@ async def hover(tab: Tab, ref: str) -> None:
     await _mouse(tab, "mouseMoved", x, y)
 
 
-async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
+async def _point(tab: Tab, found: FoundElement, *, guards: bool = False) -> tuple[float, float]:
     """Scroll to an element and return the point at which to act on it, in window coordinates.
 
     The scrolling does not count as a change by the action. Raises `GoneError` and `ToolError`.
@@ -227,7 +227,7 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
 
 
 async def _to_outer_frame(
-    tab: Tab, found: Found, info: FrameInfo, x: float, y: float
+    tab: Tab, found: FoundElement, info: FrameInfo, x: float, y: float
 ) -> tuple[float, float, bool]:
     """Convert a point in a frame to coordinates of the frame around it.
 
@@ -270,7 +270,7 @@ async def _mouse(tab: Tab, kind: str, x: float, y: float, **more: Any) -> None:
     await tab.unless_dialog(tab.cdp.call("Input.dispatchMouseEvent", event, tab.session), {})
 
 
-async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
+async def kind_of(tab: Tab, found: FoundElement) -> dict[str, Any]:
     """Return which input an element accepts, with keys such as `text`, `sets`, `password` and `tag`.
 
     Raises `GoneError`.
@@ -284,7 +284,7 @@ async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
     return kind
 
 
-async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
+async def type_text(tab: Tab, found: FoundElement, kind: dict[str, Any], text: str) -> None:
     """Replace a field's content with `text`; `kind` is from `kind_of`. Raises `GoneError` and `ToolError`."""
     if kind["sets"]:
         await _fill(tab, found, kind, text)
@@ -312,7 +312,7 @@ async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> 
         await _keys(tab, found.session, KeyPress("Delete", "Delete", 46, "", 0))
 
 
-async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
+async def _fill(tab: Tab, found: FoundElement, kind: dict[str, Any], text: str) -> None:
     """Set a field that takes no free text, such as a date. Raises `GoneError` and `ToolError`."""
     if kind["disabled"] or kind["readonly"]:
         raise ToolError(
@@ -326,7 +326,7 @@ async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None
         raise ToolError(f"{found.ref} takes a {kind['type']}, written like {_WRITTEN[kind['type']]}.")
 
 
-async def _focus_field(tab: Tab, found: Found) -> bool:
+async def _focus_field(tab: Tab, found: FoundElement) -> bool:
     """Focus a field; return whether that worked or a dialog opened. Raises `GoneError` and `ToolError`."""
     try:
         state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)

@@ -81,7 +81,7 @@ class Call:
         """Run `work`, wait for its effects, and return what changed. Raises `ToolError` and `CdpError`."""
         tab = self.ready()
         if tab.view is None:
-            tab.view = await tab.look()
+            tab.view = await tab.capture()
         requests, place, tab.has_scrolled = tab.requests, (tab.url, tab.title), False
         done: Any = None
         try:
@@ -89,8 +89,8 @@ class Call:
         except GoneError:
             if not tab.crashed:
                 await self.refuse_gone(tab)
-        await tab.settle(requests)
-        await self.session.settled_tabs()
+        await tab.wait_settled(requests)
+        await self.session.wait_for_tabs()
         result: dict[str, Any] = dict(done) if isinstance(done, dict) else {}
         if tab.has_scrolled:
             result["scrolled"] = "to the element"
@@ -99,7 +99,7 @@ class Call:
     async def refuse_gone(self, tab: Tab) -> NoReturn:
         """Raise a `ToolError` that says that the element is gone and contains the current page."""
         with suppress(CdpError):
-            tab.view = await tab.look()
+            tab.view = await tab.capture()
         page = snapshot(tab.view, full=False) if tab.view is not None else ""
         raise ToolError(
             "That element is gone from the page; nothing was done. Here is the page as it is now.", page=page
@@ -123,10 +123,12 @@ class Call:
             raise CdpError("the page crashed")
         if tab.dialog is not None:
             return result | _dialog(tab) | await self._rest(tab)
-        after = await tab.unless_dialog(tab.look() if before is None else tab.look_in_view(before), None)
+        after = await tab.unless_dialog(
+            tab.capture() if before is None else tab.capture_in_view(before), None
+        )
         changed = None if before is None or after is None else delta(before, after, self._path())
         if changed is None and before is not None and after is not None:
-            after = await tab.unless_dialog(tab.look(), None)
+            after = await tab.unless_dialog(tab.capture(), None)
         if after is None:
             return result | _dialog(tab) | await self._rest(tab)
         tab.view = after
@@ -142,7 +144,7 @@ class Call:
 
     async def whole(self, tab: Tab, *, full: bool) -> dict[str, Any]:
         """Capture the page and return it as a result that does not refer to earlier views."""
-        after = await tab.unless_dialog(tab.look(), None)
+        after = await tab.unless_dialog(tab.capture(), None)
         if after is None:
             return _dialog(tab) | await self._rest(tab)
         tab.view = after
@@ -156,7 +158,7 @@ class Call:
         """Return the lines of the page with these words, without changing the last view shown to
         the model.
         """
-        after = await tab.unless_dialog(tab.look(), None)
+        after = await tab.unless_dialog(tab.capture(), None)
         if after is None:
             return _dialog(tab) | await self._rest(tab)
         if tab.view is None or tab.view.document != after.document:
@@ -341,7 +343,7 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             raise ToolError(" ".join(notes[:3]) or why)
         if tab.is_refused:
             raise ToolError(" ".join(session.host.refused()[:3]) or f"{clean(url)[:200]} is not reached.")
-        await tab.settle()
+        await tab.wait_settled()
         if tab.is_loading:
             call.notes.append("The page is still loading; browser_wait or browser_snapshot show what comes.")
         return await call.whole(tab, full=False)
@@ -417,7 +419,7 @@ async def back(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         await tab.cdp.call("Page.navigateToHistoryEntry", {"entryId": entry["id"]}, tab.session)
         await asyncio.sleep(0.1)
         await tab.wait_loaded()
-        await tab.settle()
+        await tab.wait_settled()
         return await call.whole(tab, full=False)
 
 
@@ -505,8 +507,8 @@ async def dialog(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             if tab.dialog is not shown:
                 break
             await asyncio.sleep(0.01)
-        await tab.settle(requests)
-        await call.session.settled_tabs()
+        await tab.wait_settled(requests)
+        await call.session.wait_for_tabs()
         return await call.action_result(tab, tab.view, (tab.url, tab.title))
 
 
@@ -514,7 +516,7 @@ async def tabs(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     action = str(arguments.get("action") or "list")
     async with calling("browser_tabs", context) as call:
         session = call.session
-        await session.settled_tabs()
+        await session.wait_for_tabs()
         if action == "new":
             await session.new_tab()
         elif action in ("select", "close"):
@@ -615,7 +617,7 @@ async def console(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             done = await tab.unless_dialog(tab.cdp.call("Runtime.evaluate", given, tab.session), {})
             value = json.dumps(value_of(done), ensure_ascii=False, default=str)
             result["value"] = clean(value)[:8000]
-            await tab.settle()
+            await tab.wait_settled()
         lines = [f"{line.level}: {line.text}" for line in tab.console]
         if arguments.get("clear"):
             tab.console.clear()

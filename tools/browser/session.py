@@ -151,7 +151,7 @@ class BrowserSession:
         self._origins.add(origin_of(url))
         self.host.expect(url)
 
-    async def judge(self, tab: Tab, url: str, is_redirect: bool) -> str:
+    async def refusal(self, tab: Tab, url: str, is_redirect: bool) -> str:
         """Return a sentence on why a page may not open an address; empty if it may. Can ask the user."""
         shown = clean(url)[:300]
         if url.startswith(("about:", "data:", "blob:")):
@@ -265,7 +265,7 @@ class BrowserSession:
             # A tab the person had open before: not ours.
             self.cdp.send("Target.detachFromTarget", {"sessionId": session})
             return
-        tab = Tab(self.cdp, info["targetId"], session, self.judge, info.get("openerId", ""))
+        tab = Tab(self.cdp, info["targetId"], session, self.refusal, info.get("openerId", ""))
         self._pending[session] = asyncio.ensure_future(self._begin(tab))
 
     async def _begin(self, tab: Tab) -> None:
@@ -279,7 +279,7 @@ class BrowserSession:
         finally:
             self._pending.pop(tab.session, None)
 
-    async def settled_tabs(self) -> None:
+    async def wait_for_tabs(self) -> None:
         """Wait up to 5 seconds for tabs that are still opening."""
         if self._pending:
             await asyncio.wait(list(self._pending.values()), timeout=5)

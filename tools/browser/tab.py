@@ -183,7 +183,7 @@ class Tab:
                     await self._changed.wait()
         return True
 
-    async def settle(self, requests: frozenset[str] = frozenset()) -> None:
+    async def wait_settled(self, requests: frozenset[str] = frozenset()) -> None:
         """Wait, for a bounded time, until the effects of an action are done: loading, requests, changes.
 
         `requests` were unfinished before the action.
@@ -236,7 +236,7 @@ class Tab:
 
     # Looking
 
-    async def look(self) -> PageView:
+    async def capture(self) -> PageView:
         """Capture the tab, including what is out of view. Raises `CdpError`."""
         capture, infos = await self._capture()
         self._know(infos)
@@ -249,14 +249,14 @@ class Tab:
             self.url, self.title = entry["url"], clean(entry["title"])[:200]
         return self._make_view(capture, lines)
 
-    async def look_in_view(self, before: PageView) -> PageView:
+    async def capture_in_view(self, before: PageView) -> PageView:
         """Capture the part in view, or the whole tab if it left `before`'s document. Raises `CdpError`."""
         try:
             found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
         except CdpError:
             found = None  # it goes to another page just now
         if found is None or document_of(found.root) != before.document:
-            return await self.look()
+            return await self.capture()
         self._know(found.infos)
         layout = found.layouts[found.root.frame]
         self.url, self.title = layout.url, clean(layout.title)[:200]
@@ -269,7 +269,7 @@ class Tab:
     async def note_scroll(self) -> None:
         """Capture the view after a scroll, so that it does not count as a change. Raises `CdpError`."""
         if self.view is not None:
-            self.view = await self.look_in_view(self.view)
+            self.view = await self.capture_in_view(self.view)
             self.has_scrolled = True
 
     def _know(self, infos: dict[str, FrameInfo]) -> None:

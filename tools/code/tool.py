@@ -85,7 +85,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     begun = time.monotonic()
     outcome = await runner.run(job, serve, _ScriptProgress(context), clock=clock, permit=context.permit)
     result = result_of(outcome)
-    notes = [await caller.over(outcome.status in COMPLETE)]
+    notes = [await caller.end_script(outcome.status in COMPLETE)]
     if outcome.status != "ok":
         notes.append(terminals.missing_variable_hint(outcome.stderr, runner.variables_for(job)) or "")
         if (boundary := terminals.boundary) is not None:

@@ -67,7 +67,7 @@ def commit(effects: Sequence[Effect], name: Callable[[Path], str], token: str = 
         except BaseException:
             transaction.undo()
             raise
-        transaction.settle()
+        transaction.make_final()
     return transaction.folders
 
 
@@ -111,7 +111,7 @@ class _Transaction:
                 self._rename(effect.path, aside)
                 self._set_aside.append(aside)
 
-    def settle(self) -> None:
+    def make_final(self) -> None:
         """Make deletions final. Afterwards nothing can be undone. A file that cannot be deleted is kept under
         its temporary name.
         """

@@ -39,7 +39,7 @@ BEHIND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaved:
+class UnsavedText:
     """The editor's typed text of a file that is not on the disk."""
 
     text: str
@@ -57,7 +57,7 @@ class Unsaved:
         return ToolError(BEHIND.format(name=name, done="Nothing was written"), diff=self.differences())
 
 
-async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
+async def unsaved_text(editor: EditorSide, path: Path) -> UnsavedText | None:
     """Return the editor's unsaved text of a file; None if all is saved or the texts cannot be compared."""
     if not editor.reads or await asyncio.to_thread(_disk_text, path) is None:
         return None
@@ -71,7 +71,7 @@ async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
 
 def _comparison(
     known: KnownTexts, path: Path, text: str, base: str | None, earlier: Sequence[bytes]
-) -> Unsaved | None:
+) -> UnsavedText | None:
     # What counts is the disk after the editor answered.
     disk = _disk_text(path)
     if disk is None:
@@ -93,12 +93,12 @@ def _comparison(
         behind = not all(each == disk or _contains_change(typed, disk, each) for each in bases)
         if not behind:
             _remember_base(known, path, disk)
-    return Unsaved(text, disk, behind)
+    return UnsavedText(text, disk, behind)
 
 
 async def save_unsaved(editor: EditorSide, path: Path) -> None:
     """Save the unsaved text of a file that is about to change. Raises `ToolError` if the disk changed too."""
-    found = await unsaved(editor, path)
+    found = await unsaved_text(editor, path)
     if found is not None and found.behind:
         raise found.refusal(path.name)
     if found is not None and editor.writes and await editor.save(path, found.text):
@@ -110,7 +110,7 @@ async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[
 
     The path is the file's, or that of a private copy of the editor's text. Raises `OSError`.
     """
-    found = await unsaved(editor, path)
+    found = await unsaved_text(editor, path)
     if found is None:
         return path, ""
     if found.behind:
@@ -137,7 +137,7 @@ async def send_to_editor(
         if text is None:
             continue
         # What was typed or written since then is newer than what is handed over.
-        found = await unsaved(editor, each.path)
+        found = await unsaved_text(editor, each.path)
         if found is not None or await asyncio.to_thread(_bytes, each.path) != each.data:
             notes.append(NEWER.format(name=name(each.path)))
         elif await editor.save(each.path, text):

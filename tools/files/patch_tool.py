@@ -11,7 +11,7 @@ from tools.context import FileMemory, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.committing import SETTING, ChangedMeanwhile, commit, written_down
 from tools.files.diffs import diff_texts, shorten_diff
-from tools.files.editor_text import send_to_editor, unsaved
+from tools.files.editor_text import send_to_editor, unsaved_text
 from tools.files.hunk_application import replace_text
 from tools.files.patch_text import DeleteFile, Operation, UpdateFile, parse_patch
 from tools.files.planning import Delete, PatchPlan, Rename, Simulation, Write, load_text
@@ -73,7 +73,7 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
 async def _permit_saving(path: Path, ctx: ToolContext, access: Access) -> None:
     """Request permission to save unsaved editor text. Raises `ToolError` if the disk changed as well."""
     editor = ctx.service(EditorSide)
-    found = await unsaved(editor, path)
+    found = await unsaved_text(editor, path)
     if found is not None and found.behind:
         raise found.refusal(access.name(path))
     if found is not None and editor.writes:

@@ -45,7 +45,7 @@ class PointList:
 
 
 @dataclass(frozen=True, slots=True)
-class SinceThen:
+class ChangesSince:
     """The differences of the files between a position and now."""
 
     step: int
@@ -60,7 +60,7 @@ class SinceThen:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RestoreResult:
     """The result of a restore."""
 
     position: int
@@ -92,7 +92,7 @@ class Checkpoints(Service, ABC):
     async def list(self) -> PointList: ...
 
     @abstractmethod
-    async def diff(self, reference: str, path: str = "") -> SinceThen:
+    async def diff(self, reference: str, path: str = "") -> ChangesSince:
         """Return the changes since a reference.
 
         With `path` only its changes are returned; those of a file are numbered hunks.
@@ -101,7 +101,7 @@ class Checkpoints(Service, ABC):
     @abstractmethod
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
-    ) -> TakenBack:
+    ) -> RestoreResult:
         """Restore files after `permit` returned. Later changes by other programs are kept.
 
         `path` is a file, or a folder with its content. With `hunks`, only these hunks of the file are

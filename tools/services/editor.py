@@ -13,7 +13,7 @@ Screen = Callable[[str], None]
 """A function called on any thread with each new piece of a command's output, cleaned and masked."""
 
 
-async def nothing_former(path: Path) -> Sequence[bytes]:
+async def no_earlier_contents(path: Path) -> Sequence[bytes]:
     """Return no earlier contents of a file, for sessions that do not know any."""
     return ()
 
@@ -33,7 +33,7 @@ class KnownTexts:
     """The disk texts on which the editor's is based, as far as known; the newest last."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """The lock for reading and changing these."""
-    former: Callable[[Path], Awaitable[Sequence[bytes]]] = nothing_former
+    former: Callable[[Path], Awaitable[Sequence[bytes]]] = no_earlier_contents
     """A function returning a file's earlier contents, from undo."""
 
 

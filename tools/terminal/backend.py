@@ -206,7 +206,7 @@ class ShellChild(Protocol):
 
     def close_input(self) -> None: ...
 
-    async def left_behind(self, *, thorough: bool) -> list[str]:
+    async def remaining_processes(self, *, thorough: bool) -> list[str]:
         """Return the processes that still run, for the user: name and id, such as `sleep (4711)`.
 
         Without `thorough` only the shell's process group is checked.

@@ -194,7 +194,7 @@ def child_environment(
     return child | _FIXED
 
 
-def far_environment(
+def remote_environment(
     environ: Mapping[str, str], passthrough: Collection[str], own: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables that are added to the remote machine's environment for a command.

@@ -590,7 +590,7 @@ class LocalChild:
         else:
             self._pipes.close_input()
 
-    async def left_behind(self, *, thorough: bool) -> list[str]:
+    async def remaining_processes(self, *, thorough: bool) -> list[str]:
         if not thorough and not self._group_lives():
             return []
         found = await on_thread(relatives, self.pid, self._mark)

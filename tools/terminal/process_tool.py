@@ -35,7 +35,7 @@ async def process(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
 
 async def _poll(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     state = _state(process)
-    news = process.news()
+    news = process.new_output()
     result = state | {"output": truncate(news.text, LIMIT)}
     lost = (
         f"{news.dropped:,} characters before this output are lost; poll more often." if news.dropped else ""
@@ -78,7 +78,7 @@ async def _kill(process: BackgroundProcess, arguments: Arguments, context: ToolC
     if not process.is_running:
         return _state(process) | {"status": "already_exited"}
     await process.kill()
-    return _state(process) | {"status": "killed", "output": truncate(process.news().text, LIMIT)}
+    return _state(process) | {"status": "killed", "output": truncate(process.new_output().text, LIMIT)}
 
 
 async def _write(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:

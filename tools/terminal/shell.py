@@ -60,7 +60,7 @@ class ShellPlace:
 class Shell:
     """Folder, environment, variables, functions, aliases and options of one task.
 
-    Calls of one task run one after another: hold `lock` from `place` to `settle`.
+    Calls of one task run one after another: hold `lock` from `place` to `adopt_state`.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Shell:
         Raises `ToolError` if `workdir` is not usable.
         """
         if self._backend.place:
-            return self._far_place(workdir)
+            return self._remote_place(workdir)
         note = ""
         if not self._cwd.is_dir():
             if not self._workspace.is_dir():
@@ -112,7 +112,7 @@ class Shell:
             raise ToolError(f"workdir {workdir!r} is not a folder; make it first or name another.")
         return ShellPlace(path, path, False, note)
 
-    async def ready(self) -> str:
+    async def connect(self) -> str:
         """Connect to the machine of the shell; return a note if its shell is not bash, else an empty text.
 
         Raises `ToolError` if that fails. Raises it also if the last command's state was lost with the
@@ -168,7 +168,7 @@ class Shell:
         private_write(launch.command_file, command)
         return await self._backend.start(launch), launch
 
-    def settle(self, launch: Launch, place: ShellPlace) -> None:
+    def adopt_state(self, launch: Launch, place: ShellPlace) -> None:
         """Take over the state the shell left, if it is complete, and clean up."""
         launch.command_file.unlink(missing_ok=True)
         new = launch.new_state
@@ -240,7 +240,7 @@ class Shell:
         """Remove the stored state."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _far_place(self, workdir: str | None) -> ShellPlace:
+    def _remote_place(self, workdir: str | None) -> ShellPlace:
         """Return a folder on another machine, without checking it: the shell reports if it does not exist."""
         if not workdir:
             return ShellPlace(self._cwd, self._cwd, True)
@@ -335,7 +335,7 @@ _SEPARATOR = lazy_pattern(r"\|\|?|&&|;|\n")
 _QUOTED = lazy_pattern(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 
 
-def meaning(command: str, code: int) -> str:
+def exit_code_meaning(command: str, code: int) -> str:
     """Return one clause about the exit code `code`, or empty if it needs no explanation.
 
     The program is guessed from the last part of `command`. That is good enough for a hint, but not for a
@@ -427,7 +427,7 @@ async def run_command(
         raise
     finally:
         follower.cancel()
-        shell.settle(launch, place)
+        shell.adopt_state(launch, place)
     if output.spool_problem:
         notes.append(f"Of the output, {output.spool_problem}.")
     return Outcome(output=output, code=TIMED_OUT if timed_out else ending.code, notes=notes)
@@ -450,7 +450,7 @@ async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
 async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> list[str]:
     """Return notes about processes that still run after the command."""
     thorough = ending.still_open or _DETACHES.search(command) is not None
-    left = await child.left_behind(thorough=thorough)
+    left = await child.remaining_processes(thorough=thorough)
     if not left:
         return []
     names = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")

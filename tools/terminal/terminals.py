@@ -19,7 +19,7 @@ from tools.results import ToolError
 from tools.services.sandbox import Boundary
 from tools.services.service import Caller, Service
 from tools.terminal.backend import Backend, ShellChild, ShellEnding
-from tools.terminal.environment import child_environment, far_environment, missing_hint
+from tools.terminal.environment import child_environment, missing_hint, remote_environment
 from tools.terminal.output import OutputWatch, RollingText, ScreenRecording, render
 from tools.terminal.shell import Shell
 from tools.text.redact import Redactor, redact, secret_values
@@ -109,7 +109,7 @@ class BackgroundProcess:
         """The seconds that the process has run so far, or ran until its end."""
         return (self._ended if self._ended is not None else time.monotonic()) - self._started
 
-    def news(self) -> OutputPiece:
+    def new_output(self) -> OutputPiece:
         """Return the output since the last call.
 
         An unfinished line is returned each time until it is complete.
@@ -338,7 +338,7 @@ class Terminals(Service):
                 self.backend if far is None else self._place(far, caller),
                 child_environment(self._environ, passthrough)
                 if far is None
-                else far_environment(self._environ, passthrough, far.env),
+                else remote_environment(self._environ, passthrough, far.env),
             )
         return self._shells[caller.task]
 
@@ -394,7 +394,7 @@ class Terminals(Service):
             self._tables[task] = ProcessTable(lambda: self.background_ended())
         return self._tables[task]
 
-    def in_background(self) -> BackgroundRun | None:
+    def unchecked_run(self) -> BackgroundRun | None:
         """Return the background processes that ran since the last `mark_checked`; None if there were none."""
         running: set[str] = set()
         for process in (each for table in self._tables.values() for each in table.all()):
@@ -412,13 +412,13 @@ class Terminals(Service):
             self._past.pop(id, None)
         self._over |= run.ended
 
-    def running(self) -> int:
+    def running_count(self) -> int:
         """Return how many background processes run now, over all tasks."""
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
     async def end(self, task: str) -> None:
         """Kill a task's running processes and forget its shell. The task may start others."""
-        self.in_background()
+        self.unchecked_run()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()
         if (shell := self._shells.pop(task, None)) is not None:
@@ -428,7 +428,7 @@ class Terminals(Service):
 
     async def aclose(self) -> None:
         """Kill all processes that were started here and still run."""
-        self.in_background()
+        self.unchecked_run()
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))
         if self._backend is not None:
             await self._backend.aclose()

@@ -17,7 +17,7 @@ from tools.services.actions import RunCommand
 from tools.services.editor import EditorSide
 from tools.terminal.backend import CommandPermissions
 from tools.terminal.output import OutputWatch
-from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning, run_command
+from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, exit_code_meaning, run_command
 from tools.terminal.terminals import BackgroundProcess, Terminals, nothing_refused
 from tools.text.safe_text import clean
 from tools.text.words import plural
@@ -60,7 +60,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
                 network=permissions.network,
             )
         )
-        if note := await shell.ready():
+        if note := await shell.connect():
             place = replace(place, note=f"{note} {place.note}".strip())
         if background:
             return await _start(arguments, context, shell, place, pty, permissions)
@@ -107,7 +107,7 @@ async def _run(
         screen_of=context.service(EditorSide).screen(context.call),
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
-    if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):
+    if outcome.code != TIMED_OUT and (clause := exit_code_meaning(command, outcome.code)):
         result["exit_code_meaning"] = clause
     if outcome.output.spool is not None:
         result["full_output"] = str(outcome.output.spool)
@@ -165,7 +165,7 @@ async def _start(
         secrets=terminals.secrets,
         watch=watch,
         notify=context.notify,
-        on_end=lambda: shell.settle(launch, place),
+        on_end=lambda: shell.adopt_state(launch, place),
         refused=boundary.hosts_refused
         if boundary is not None and not permissions.outside
         else nothing_refused,

@@ -29,7 +29,7 @@ STYLES = 2_048
 _RESET = "\x1b[0m"
 
 
-class _Look(NamedTuple):
+class _RowStyle(NamedTuple):
     """A style as the terminal's escape code and background."""
 
     style: Style | None
@@ -43,7 +43,7 @@ class _Look(NamedTuple):
     effects: str = ""
     """The other parameters, such as those of bold."""
 
-    def after(self, shown: _Look) -> str:
+    def after(self, shown: _RowStyle) -> str:
         """Return the shortest sequence that changes the style from `shown` to this one."""
         if self.effects != shown.effects or not all(self.colours) or not all(shown.colours):
             return self.code
@@ -51,19 +51,19 @@ class _Look(NamedTuple):
         return f"\x1b[{';'.join(changed)}m" if changed else ""
 
 
-_PLAIN = _Look(None, _RESET, _RESET)
+_PLAIN = _RowStyle(None, _RESET, _RESET)
 _COLOUR = lazy_pattern(r"(?:^|;)((?:[34]8;(?:5;\d+|2;\d+;\d+;\d+))|(?:[349]|10)[0-79])(?=;|$)")
 """A colour among the parameters of a style: of 24 bits, of a table of 256, or of 16."""
 
 
-def _look_of(style: Style | None, codes: str, ground: str | None) -> _Look:
+def _row_style(style: Style | None, codes: str, ground: str | None) -> _RowStyle:
     """Return the `_Look` of a style with these parameters."""
     if not codes:
-        return _Look(style, _RESET, ground)
+        return _RowStyle(style, _RESET, ground)
     colours = ["", ""]
     for found in _COLOUR.finditer(codes):
         colours[found[1].startswith(("4", "10"))] = found[1]
-    return _Look(style, f"\x1b[0;{codes}m", ground, (colours[0], colours[1]), _COLOUR.sub("", codes))
+    return _RowStyle(style, f"\x1b[0;{codes}m", ground, (colours[0], colours[1]), _COLOUR.sub("", codes))
 
 
 class RowEncoder:
@@ -74,7 +74,7 @@ class RowEncoder:
         self._system = COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
         self._rows: dict[int, tuple[Strip, str]] = {}
         """Rows and their terminal text, by the identity of the row."""
-        self._looks: dict[int, _Look] = {}
+        self._looks: dict[int, _RowStyle] = {}
         """Styles by their identity."""
 
     def encode(self, row: Strip) -> str:
@@ -91,7 +91,7 @@ class RowEncoder:
         text, shown = self.encode_after(row, _PLAIN)
         return text if shown.code == _RESET else text + _RESET
 
-    def encode_after(self, row: Strip, shown: _Look) -> tuple[str, _Look]:
+    def encode_after(self, row: Strip, shown: _RowStyle) -> tuple[str, _RowStyle]:
         """Return the terminal text of a row that follows the style `shown`, and the style at its end."""
         done: list[str] = []
         before = waiting = shown
@@ -100,7 +100,7 @@ class RowEncoder:
             if control or (style is not None and style.link):
                 reset = "" if before.code == _RESET else _RESET
                 return reset + row.render(self._console), _PLAIN
-            look = self._look(style)
+            look = self._row_style(style)
             if blanks and look.ground != waiting.ground:
                 done += (waiting.after(shown), blanks)
                 shown, blanks = waiting, ""
@@ -119,7 +119,7 @@ class RowEncoder:
             shown = waiting
         return "".join(done), shown
 
-    def _look(self, style: Style | None) -> _Look:
+    def _row_style(self, style: Style | None) -> _RowStyle:
         if style is None:
             return _PLAIN
         known = self._looks.get(id(style))
@@ -127,7 +127,7 @@ class RowEncoder:
             if len(self._looks) >= STYLES:
                 self._looks.clear()
             ground = None if _shows_blanks(style) else self._code(style.background_style)
-            known = self._looks[id(style)] = _look_of(style, Strip.render_ansi(style, self._system), ground)
+            known = self._looks[id(style)] = _row_style(style, Strip.render_ansi(style, self._system), ground)
         return known
 
     def _code(self, style: Style) -> str:

@@ -182,12 +182,12 @@ def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
         return [spread(first, end, width)]
     hint = Text("⏎ ", ink("warning")) if row.state == "waiting" else Text(" ")
     goal = one_line(row.goal)
-    first.append(goal or doing(row), ink("text"))
+    first.append(goal or current_action(row), ink("text"))
     lines = [spread(first, hint, width)]
     margin = "   " + " " * len(indent)
     speed = Text(f"{speed_of(row, look)} ", ink("accent"))
     if goal:
-        told = Text(margin + doing(row), ink("warning" if row.state != "running" else "dim"))
+        told = Text(margin + current_action(row), ink("warning" if row.state != "running" else "dim"))
         lines.append(spread(told, speed if speed.plain.strip() else Text(" "), width))
     tight = row.budget is not None and row.budget >= TIGHT
     lines.append(
@@ -199,7 +199,7 @@ def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     return lines
 
 
-def doing(row: AgentRow) -> str:
+def current_action(row: AgentRow) -> str:
     """Return the agent's current action in a few words."""
     return WORDS[row.state] if row.state != "running" else one_line(row.action) or WORDS["running"]
 
@@ -357,7 +357,7 @@ class AgentsPane(Pane):
     def on_resize(self) -> None:
         self._reveal_newest()
 
-    def move(self, motion: bool) -> None:
+    def set_motion(self, motion: bool) -> None:
         """Enable or disable motion."""
         if motion != self.motion:
             self.motion = motion
@@ -446,12 +446,12 @@ class AgentHeader(DrawnRow):
         self._clock = clock
         self._ticker: Timer | None = None
 
-    def move(self, motion: bool) -> None:
+    def set_motion(self, motion: bool) -> None:
         """Enable or disable motion."""
         self.motion = motion
         self.refresh()
 
-    def tell(self) -> None:
+    def update_agent(self) -> None:
         """Redraw after the agent has changed, with a running clock only while it works."""
         if self._ticker is not None:
             row = self._row()
@@ -461,7 +461,7 @@ class AgentHeader(DrawnRow):
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1.0, self.refresh, pause=True)
-        self.tell()
+        self.update_agent()
 
     def render_line(self, y: int) -> Strip:
         row, width = self._row(), self.size.width
@@ -500,7 +500,9 @@ class AgentHeader(DrawnRow):
             return spread(left, Text(mark, style("warning")), width)
         share = f"  {status.percent(row.budget)} of its budget" if row.budget is not None else ""
         right = Text.assemble(
-            fit(Text(doing(row), style("text" if row.state == "running" else "warning")), width // 2),
+            fit(
+                Text(current_action(row), style("text" if row.state == "running" else "warning")), width // 2
+            ),
             (share, style("dim")),
             (f" {speed_of(row, look)}".rstrip(), style("accent")),
             " ",

@@ -77,7 +77,7 @@ class FilesPane(Pane):
         self._unnamed = Counter[bool]()
         """The number of files that are only counted, by whether other programs changed them."""
         self.unsettled: set[str] = set()
-        """The session's files whose line counts were added up since the last `settle`."""
+        """The session's files whose line counts were added up since the last `set_net_changes`."""
 
     @property
     def vacant(self) -> bool:
@@ -89,7 +89,7 @@ class FilesPane(Pane):
         return tuple(sorted(self._changes.values(), key=lambda change: not change.outside))
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
-        """Add changes, by other programs if `outside`; line counts add up until `settle`."""
+        """Add changes, by other programs if `outside`; line counts add up until `set_net_changes`."""
         for change in changes:
             before = self._changes.pop((change.path, outside), None)
             if not outside:
@@ -108,7 +108,7 @@ class FilesPane(Pane):
                 self._unnamed[oldest.outside] += 1
         self._arrange()
 
-    def settle(self, net: Mapping[str, PaneFileChange | None]) -> None:
+    def set_net_changes(self, net: Mapping[str, PaneFileChange | None]) -> None:
         """Replace the session's changes to these files with the net changes; remove a file with none."""
         for path, change in net.items():
             if change is None:

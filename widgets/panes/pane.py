@@ -285,7 +285,7 @@ class RegionRule(DrawnRow):
             self.joint = joint
             self.refresh()
 
-    def say(self, hint: Text) -> None:
+    def show_hint(self, hint: Text) -> None:
         """Show a text on the line; an empty text removes it."""
         self.hint = hint
         self.refresh()

@@ -116,7 +116,7 @@ class StatusBar(DrawnRow):
         super().__init__(id=id)
         self.status = StatusFigures()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
-        """Whether a spinner turns while the agent works; to change it, see `move`."""
+        """Whether a spinner turns while the agent works; to change it, see `set_motion`."""
         self._clock = clock
         self._turns = 0
         self._painted = self._asked = 0.0
@@ -125,7 +125,7 @@ class StatusBar(DrawnRow):
         self.direct = DirectRows(self)
         self._filtered = FilteredRows(self)
 
-    def move(self, motion: bool) -> None:
+    def set_motion(self, motion: bool) -> None:
         """Enable or disable the spinner; without it, words describe the activity."""
         if motion != self.motion:
             self.motion = motion

@@ -60,7 +60,7 @@ def count_done(items: Sequence[Todo]) -> tuple[int, int]:
     return sum(item.status == "completed" for item in wanted), len(wanted)
 
 
-def current(items: Sequence[Todo]) -> Todo | None:
+def current_task(items: Sequence[Todo]) -> Todo | None:
     """Return the first task in progress; None if there is none."""
     return next((item for item in items if item.status == "in_progress"), None)
 
@@ -163,7 +163,7 @@ class TodoPane(Pane):
         return "{}/{}".format(*count_done(self.items)) if self.items else ""
 
     def summary(self) -> Summary:
-        at = current(self.items)
+        at = current_task(self.items)
         note = f"{glyph('working')} {one_line(at.content, 200)}" if at else ""
         return Summary(self.title, self.figure(), note)
 
@@ -208,7 +208,7 @@ class TodoPane(Pane):
     def _head(self, row: TodoRow, indent: str, width: int) -> Text:
         """Return a subagent's list as one line: agent, progress, current task."""
         assert row.below is not None
-        at = None if row.opened else current(row.below.items)
+        at = None if row.opened else current_task(row.below.items)
         left = Text.assemble(
             f" {indent}",
             ("▾ " if row.opened else "▸ ", self.ink("dim")),

@@ -194,7 +194,7 @@ class Workbench(BlankContainer):
             if self.mode != "bare" and name not in (MAIN, *self._targets):
                 continue
             hint.append_text(self._mark_key(name, key)).append("  ", self.palette.style("text"))
-        self._bottom.say(hint.append("esc ", self.palette.style("dim")))
+        self._bottom.show_hint(hint.append("esc ", self.palette.style("dim")))
         for pane in shown:
             pane.jump_key = keys.get(pane.label, "")
             pane.repaint()
@@ -261,12 +261,12 @@ class Workbench(BlankContainer):
         """Show the key hints of the focused part below the panes."""
         keys = self._keys()
         if self._jump is None and (keys or self._bottom.hint):
-            self._bottom.say(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
+            self._bottom.show_hint(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
 
     def _end_jump(self) -> None:
         self._jump = None
         self.can_focus = False
-        self._bottom.say(Text())
+        self._bottom.show_hint(Text())
         for pane in self.panes:
             if pane.jump_key:
                 pane.jump_key = ""

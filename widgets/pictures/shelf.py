@@ -102,7 +102,7 @@ def half_blocks(data: bytes, columns: int) -> list[Strip]:
 
     The colour sequences are built here too, as they are most of the cost of drawing a row.
     """
-    ink = _Inks()
+    ink = _CellStyles()
     stride = columns * 3
     rows: list[Strip] = []
     for top in range(0, len(data) - 2 * stride + 1, 2 * stride):
@@ -114,7 +114,7 @@ def half_blocks(data: bytes, columns: int) -> list[Strip]:
     return rows
 
 
-class _Inks:
+class _CellStyles:
     """Styles of cells. Nearly equal colours share one style, to keep their number small."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ FORMS: dict[Graphics, Form] = {Graphics.KITTY: "png", Graphics.SIXEL: "sixel"}
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPicture:
+class SentPicture:
     """A picture prepared for a certain number of columns."""
 
     room: int
@@ -247,7 +247,7 @@ class HeldPicture:
     """The slot in `SixelPictures`; -1 if it has none."""
 
 
-class PictureShelf:
+class PictureCache:
     """A store of pictures that draws loaded ones and loads others, one at a time, off the event loop."""
 
     def __init__(
@@ -268,7 +268,7 @@ class PictureShelf:
         self.used = False
         """Whether a picture was ever requested; if not, visible rows need not be searched for any."""
         self._arrived, self._go_on = arrived, go_on
-        self._held: OrderedDict[PicturePart, HeldPicture] = OrderedDict()
+        self._held: OrderedDict[PicturePart, SentPicture] = OrderedDict()
         self._sizes: dict[PicturePart, tuple[int, int]] = {}
         """Room and rows of pictures shown before, to reserve their space; 0 rows: unreadable."""
         self._wanted: list[PicturePart] = []
@@ -295,7 +295,7 @@ class PictureShelf:
         room, rows = self._sizes.get(part, (0, 0))
         return _pad_rows([Strip([], 0)] * rows, width, palette) if room == self._room else []
 
-    def look(self, parts: Iterable[PicturePart]) -> None:
+    def load_visible(self, parts: Iterable[PicturePart]) -> None:
         """Load visible pictures that are missing; release those hidden for longest."""
         if not self.used or self.graphics is Graphics.OFF or self.load is None:
             return
@@ -309,15 +309,15 @@ class PictureShelf:
                 self._wanted.append(part)
         for part in list(self._held)[: max(0, len(self._held) - len(in_sight) - KEPT)]:
             if part not in in_sight:
-                self._let_go(part)
+                self._release_part(part)
         if self._wanted and not self._reads:
             self._reads = True
             self._go_on(self._read)
 
-    def renew(self) -> None:
+    def reload_all(self) -> None:
         """Drop all pictures, so visible ones are loaded again: the terminal has lost them."""
         for part in list(self._held):
-            self._let_go(part)
+            self._release_part(part)
         self._sizes.clear()
 
     async def ready(self) -> tuple[Form, tuple[int, int]]:
@@ -333,36 +333,36 @@ class PictureShelf:
         try:
             await self.ready()
             while self._wanted:
-                await self._take(self._wanted.pop(0), self._room)
+                await self._load(self._wanted.pop(0), self._room)
         finally:
             self._reads = False
 
-    async def _take(self, part: PicturePart, room: int) -> None:
+    async def _load(self, part: PicturePart, room: int) -> None:
         """Load one picture and redraw its part. A failure is logged, and nothing is shown."""
         try:
             form, cell = await self.ready()
             small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
-            held = None if small is None else await self.hold(small, room)
+            held = None if small is None else await self.send(small, room)
         except Exception:
             log.warning("a picture could not be drawn: %s", part.source, exc_info=True)
             held = None
         if room != self._room:
             return  # the width has changed; the picture is requested again when visible
         if part in self._held:
-            self._let_go(part)
+            self._release_part(part)
         self._sizes[part] = (room, len(held.rows) if held else 0)
         if held is not None:
             self._held[part] = held
             self._arrived(part)
 
-    async def hold(self, small: Thumbnail, room: int = 0) -> HeldPicture:
+    async def send(self, small: Thumbnail, room: int = 0) -> SentPicture:
         """Send a picture to the terminal, if necessary; return it with its rows. `release` it later."""
         write = self.write
         if small.form == "sixel":
             slot = self.sixels.add(await asyncio.to_thread(cut, small.data, small.columns, small.rows))
-            return HeldPicture(room, sixel_signs(slot, small.columns, small.rows), slot=slot)
+            return SentPicture(room, sixel_signs(slot, small.columns, small.rows), slot=slot)
         if write is None or small.form == "blocks":
-            return HeldPicture(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
+            return SentPicture(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
         number = secrets.randbelow(LARGEST_NUMBER) + 1
         order = (number, small.data, small.columns, small.rows)
         for piece in await asyncio.to_thread(lambda: list(send_sequences(*order))):
@@ -370,13 +370,13 @@ class PictureShelf:
                 await asyncio.sleep(PATIENCE)
             write(piece)
             await asyncio.sleep(0)
-        return HeldPicture(room, kitty_signs(number, small.columns, small.rows), number)
+        return SentPicture(room, kitty_signs(number, small.columns, small.rows), number)
 
-    def _let_go(self, part: PicturePart) -> None:
+    def _release_part(self, part: PicturePart) -> None:
         self.release(self._held.pop(part))
         self._arrived(part)
 
-    def release(self, held: HeldPicture) -> None:
+    def release(self, held: SentPicture) -> None:
         """Release a picture."""
         if held.number and self.write is not None:
             self.write(delete_sequence(held.number))

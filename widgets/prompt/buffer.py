@@ -102,7 +102,7 @@ class Buffer:
             self._anchor = None
         elif self._anchor is None:
             self._anchor = self._cursor
-        self._cursor = grapheme_cells.settle(self._text, to)
+        self._cursor = grapheme_cells.clamp(self._text, to)
         self.goal = None
         self._last = None
 
@@ -130,9 +130,9 @@ class Buffer:
         start, end = rows[target]
         continued = target + 1 < len(rows) and rows[target + 1][0] == end
         to, column = start, 0
-        last = grapheme_cells.before(self._text, end) if continued else end
+        last = grapheme_cells.offset_before(self._text, end) if continued else end
         while to < last:
-            following = grapheme_cells.after(self._text, to)
+            following = grapheme_cells.offset_after(self._text, to)
             column += width(self._text[to:following])
             if column > goal:
                 break
@@ -142,10 +142,10 @@ class Buffer:
         return True
 
     def next_character(self) -> int:
-        return grapheme_cells.after(self._text, self._cursor)
+        return grapheme_cells.offset_after(self._text, self._cursor)
 
     def previous_character(self) -> int:
-        return grapheme_cells.before(self._text, self._cursor)
+        return grapheme_cells.offset_before(self._text, self._cursor)
 
     def next_word(self) -> int:
         """Return the end of the word at or after the cursor."""

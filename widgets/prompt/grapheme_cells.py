@@ -53,7 +53,7 @@ def width(line: str, labels: Mapping[str, str] = _NO_LABELS) -> int:
     return sum(cluster.cells for cluster in clusters(line, labels))
 
 
-def after(text: str, at: int) -> int:
+def offset_after(text: str, at: int) -> int:
     """Return the offset after the character at `at`; at most the end of the text."""
     if at >= len(text):
         return len(text)
@@ -63,7 +63,7 @@ def after(text: str, at: int) -> int:
     return at + clusters(piece.split("\n", 1)[0])[0].end
 
 
-def before(text: str, at: int) -> int:
+def offset_before(text: str, at: int) -> int:
     """Return the offset of the character that ends at `at`; at least 0."""
     if at <= 0:
         return 0
@@ -75,7 +75,7 @@ def before(text: str, at: int) -> int:
     return start + clusters(text[start:at])[-1].start
 
 
-def settle(text: str, at: int) -> int:
+def clamp(text: str, at: int) -> int:
     """Clamp `at` to the text and to the start of its character."""
     at = min(max(at, 0), len(text))
     if at in (0, len(text)) or text[at - 1 : at + 1].isascii() or "\n" in text[at - 1 : at + 1]:

@@ -159,13 +159,13 @@ class Vi:
     def _position_left(self, count: int) -> int:
         at, start = self.buffer.cursor, self.buffer.line_start()
         for _ in range(min(count, at - start)):
-            at = grapheme_cells.before(self.buffer.text, at)
+            at = grapheme_cells.offset_before(self.buffer.text, at)
         return max(at, start)
 
     def _position_right(self, count: int) -> int:
         at, end = self.buffer.cursor, self.buffer.line_end()
         for _ in range(min(count, end - at)):
-            at = grapheme_cells.after(self.buffer.text, at)
+            at = grapheme_cells.offset_after(self.buffer.text, at)
         return min(at, end)
 
     def _first_of_line(self) -> int:
@@ -205,7 +205,9 @@ class Vi:
             to = at
             for turn in range(count):
                 to = _run_end(buffer.text, to) if turn == 0 else _word_end(buffer.text, to - 1) + 1
-            self._apply(operator, at, min(max(to, grapheme_cells.after(buffer.text, at)), len(buffer.text)))
+            self._apply(
+                operator, at, min(max(to, grapheme_cells.offset_after(buffer.text, at)), len(buffer.text))
+            )
             return True
         reach = self._reach(key, count, counted)
         if reach is None:
@@ -218,7 +220,7 @@ class Vi:
             return True
         start, end = min(at, reach.to), max(at, reach.to)
         if reach.inclusive:
-            end = grapheme_cells.after(buffer.text, end)
+            end = grapheme_cells.offset_after(buffer.text, end)
         elif key == "w" and "\n" in buffer.text[start:end] and count == 1:
             # The last word of a line is taken without its line feed.
             end = buffer.line_end()

@@ -23,7 +23,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
 
-from themes.states import look
+from themes.states import state_glyph
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.rows.row_text import to_strip
@@ -323,7 +323,7 @@ class RowList(KeptRow, can_focus=True):
     def update_row(self, index: int) -> None:
         """Handle a changed row at `index`."""
         self._strips.pop(index, None)
-        self._view.judge(index, self._filter.accepts(index))
+        self._view.update_match(index, self._filter.accepts(index))
         self._painter.mark(index)
 
     def move_to(self, index: int) -> None:
@@ -591,7 +591,7 @@ class RowList(KeptRow, can_focus=True):
         if self._view.count:
             looking = self._view.scanned is not None and self._view.scanned < self._view.count
             text = "Looking …" if looking else "No row matches. esc shows all."
-        mark, role = look("failed")
+        mark, role = state_glyph("failed")
         said = Text(f"{mark} {self.problem}", self.ink(role)) if self.problem else Text(text, self.ink("dim"))
         wrapped = said.wrap(self.app.console, max(self.size.width - 2 * self.margin, 1))
         return [Text(" " * self.margin).append_text(line) for line in wrapped]

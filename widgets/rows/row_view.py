@@ -116,7 +116,7 @@ class RowView:
         self._top = max(self._top - count, 0)
         self._layout = None
 
-    def judge(self, index: int, accepted: bool) -> None:
+    def update_match(self, index: int, accepted: bool) -> None:
         """Update the row at `index` and whether the filter accepts it."""
         self._layout = None
         if self.scanned is None or index >= self.scanned:
@@ -180,7 +180,7 @@ class RowView:
     def page(self, direction: int) -> None:
         """Scroll one window down (1) or up (-1) with one line of overlap, without skipping any line."""
         layout = self.layout()
-        if not layout or (at := self._leaving(layout, direction)) is None:
+        if not layout or (at := self._page_start(layout, direction)) is None:
             return
         position = at + direction
         if not 0 <= position < len(self.rows):
@@ -199,7 +199,7 @@ class RowView:
             self.follow = False
             self._top, self._skip, self._layout = self.rows[position], 0 if direction > 0 else over, None
 
-    def _leaving(self, layout: list[tuple[int, int]], direction: int) -> int | None:
+    def _page_start(self, layout: list[tuple[int, int]], direction: int) -> int | None:
         """Return the position after which the next page starts; None after scrolling within a long row."""
         edge = layout[-1] if direction > 0 else layout[0]
         current, shown = self.cursor_row, {row for row, _ in layout}

@@ -130,7 +130,7 @@ class NodeTree:
         return f"{text} {names} {tag.label if tag else ''}" if tag or names else text
 
 
-def plant(
+def build_tree(
     rows: Sequence[NodeRow],
     tips: Sequence[BranchTip] = (),
     branch: str = "",
@@ -326,7 +326,7 @@ class DrawnLine(NamedTuple):
     fold: Literal["", "folded", "open", "closed"]
     """State of the turn that folds under it; `closed` is a side branch of which nothing else is shown."""
 
-    def goes_on(self, lane: int) -> bool:
+    def continues(self, lane: int) -> bool:
         """Return whether another lane, left of this row's, has more rows below."""
         first = max(self.lane - RAILS, 0)
         return lane >= first and bool(self.rails >> (lane - first) & 1)
@@ -337,7 +337,7 @@ class Drawing:
     """The shown rows of a tree, from top to bottom."""
 
     tree: NodeTree
-    look: TimelineFilter
+    timeline_filter: TimelineFilter
     lines: list[DrawnLine]
     shown_as: list[int]
     """For each node the number of its line, or of the line of the nearest ancestor that has one; -1: none."""
@@ -353,9 +353,9 @@ class Drawing:
 EMPTY = TimelineFilter()
 
 
-def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
-    """Return the rows that `look` accepts, each with its lane and connecting lines."""
-    shown_as, above, lanes = _place_nodes(tree, look)
+def lay_out(tree: NodeTree, timeline_filter: TimelineFilter = EMPTY) -> Drawing:
+    """Return the rows that the filter accepts, each with its lane and connecting lines."""
+    shown_as, above, lanes = _place_nodes(tree, timeline_filter)
     lines: list[DrawnLine] = [None] * len(above)  # type: ignore[list-item]
     going = 0
     for number in range(len(above) - 1, -1, -1):
@@ -368,19 +368,25 @@ def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
         if lane > RAILS:
             rails >>= lane - RAILS
         lines[number] = DrawnLine(at, lane, rails, joins, fold)
-    return Drawing(tree, look, lines, shown_as, _carry_tags(tree, look, shown_as, lines))
+    return Drawing(
+        tree, timeline_filter, lines, shown_as, _carry_tags(tree, timeline_filter, shown_as, lines)
+    )
 
 
 Fold = Literal["", "folded", "open", "closed"]
 
 
 def _place_nodes(
-    tree: NodeTree, look: TimelineFilter
+    tree: NodeTree, timeline_filter: TimelineFilter
 ) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
     """Return each node's line; each line's node, ancestor line and fold; and the lanes."""
     parent, segment = tree.parent, tree.segment
-    shows = _shows(tree, look)
-    closed = {at for at in map(tree.index, look.closed) if at >= 0} if _folds(look) else set()
+    shows = _shows(tree, timeline_filter)
+    closed = (
+        {at for at in map(tree.index, timeline_filter.closed) if at >= 0}
+        if _folds(timeline_filter)
+        else set()
+    )
     shown_as = [-1] * len(parent)
     above: list[tuple[int, int, Fold]] = []
     lanes: list[int] = []
@@ -405,15 +411,15 @@ def _place_nodes(
     return shown_as, above, lanes
 
 
-def _folds(look: TimelineFilter) -> bool:
+def _folds(timeline_filter: TimelineFilter) -> bool:
     """Return whether turns and branches fold. Other filters select rows anywhere."""
-    return look.filter in ("all", "branch")
+    return timeline_filter.filter in ("all", "branch")
 
 
-def _shows(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
+def _shows(tree: NodeTree, timeline_filter: TimelineFilter) -> Callable[[int], Fold | None]:
     """Return a function that returns a node's fold state; None if the node is hidden."""
     picked: Collection[int]
-    match look.filter:
+    match timeline_filter.filter:
         case "turns":
             rows = tree.rows
             picked = {at for at in set(tree.leader) if rows[at].kind == "user"}
@@ -422,16 +428,16 @@ def _shows(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]
         case "marks":
             picked = {*tree.tags, *tree.tips}
         case "matches":
-            picked = set(matches(tree, look.needle))
+            picked = set(matches(tree, timeline_filter.needle))
         case _:
-            return _folding(tree, look)
+            return _folding(tree, timeline_filter)
     return lambda at: "" if at in picked else None
 
 
-def _folding(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
-    turned = {tree.index(node) for node in look.turned}
-    leader, folded, unfolded = tree.leader, tree.folded, look.unfolded
-    allowed = tree.on_path if look.filter == "branch" else bytearray(b"\1") * len(leader)
+def _folding(tree: NodeTree, timeline_filter: TimelineFilter) -> Callable[[int], Fold | None]:
+    turned = {tree.index(node) for node in timeline_filter.turned}
+    leader, folded, unfolded = tree.leader, tree.folded, timeline_filter.unfolded
+    allowed = tree.on_path if timeline_filter.filter == "branch" else bytearray(b"\1") * len(leader)
 
     def shows(at: int) -> Fold | None:
         if not allowed[at]:
@@ -446,7 +452,7 @@ def _folding(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | Non
 
 
 def _carry_tags(
-    tree: NodeTree, look: TimelineFilter, shown_as: list[int], lines: list[DrawnLine]
+    tree: NodeTree, timeline_filter: TimelineFilter, shown_as: list[int], lines: list[DrawnLine]
 ) -> dict[int, list[int]]:
     """Return the tagged nodes per line: a folded turn or closed branch carries those inside it.
 
@@ -458,7 +464,7 @@ def _carry_tags(
         if number < 0:
             continue
         line = lines[number]
-        inside = line.fold in ("folded", "closed") and _folds(look)
+        inside = line.fold in ("folded", "closed") and _folds(timeline_filter)
         if line.node == at or (inside and (line.fold == "closed" or tree.leader[at] == line.node)):
             carried.setdefault(number, []).append(at)
     return carried

@@ -27,10 +27,10 @@ def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
     for lane in range(first + bool(first), line.lane):
         if line.joins and lane == line.lane - 1:
             # The corner belongs to the lane that begins, the straight part to the lane that continues.
-            corner = "├─" if line.goes_on(lane) else "╰─"
+            corner = "├─" if line.continues(lane) else "╰─"
             drawn.append((corner, lane_role(line.lane)))
         else:
-            drawn.append(("│ " if line.goes_on(lane) else "  ", lane_role(lane)))
+            drawn.append(("│ " if line.continues(lane) else "  ", lane_role(lane)))
     return drawn
 
 

@@ -29,9 +29,9 @@ from widgets.timeline.layout import (
     NodeRow,
     NodeTree,
     TimelineFilter,
+    build_tree,
     lay_out,
     matches,
-    plant,
 )
 from widgets.timeline.paint import MOST_STEPS, PaintContext, draw_row, steps_of
 
@@ -123,7 +123,7 @@ class Minimap(Widget):
         self._lines, self._height = lines, 0
         self.refresh()
 
-    def point(self, line: int | None) -> None:
+    def set_cursor(self, line: int | None) -> None:
         """Set the line of the cursor."""
         if line != self._cursor:
             self._cursor = line
@@ -175,7 +175,7 @@ class Timeline(ReadingRows):
             self.row = row
 
     class Counted(Message):
-        """Request for the line counts of visible steps; answer with `learn`."""
+        """Request for the line counts of visible steps; answer with `set_line_counts`."""
 
         def __init__(self, steps: frozenset[int]) -> None:
             super().__init__()
@@ -191,7 +191,7 @@ class Timeline(ReadingRows):
         self, minimap: Minimap, now: Callable[[], float] = time.time, *, id: str | None = None
     ) -> None:
         super().__init__(self._row, search_text=self._copy_text, empty=NOTHING, id=id)
-        self.drawing: Drawing = lay_out(plant(()))
+        self.drawing: Drawing = lay_out(build_tree(()))
         self.compared: int | None = None
         """The id of the node from which a comparison begins."""
         self.found: list[int] = []
@@ -211,9 +211,9 @@ class Timeline(ReadingRows):
         return self.drawing.tree
 
     @property
-    def look(self) -> TimelineFilter:
+    def timeline_filter(self) -> TimelineFilter:
         """The folds, filter and search."""
-        return self.drawing.look
+        return self.drawing.timeline_filter
 
     @property
     def selected_node(self) -> NodeRow | None:
@@ -227,7 +227,7 @@ class Timeline(ReadingRows):
         number = self.cursor
         return None if number is None else self.drawing.lines[number].node
 
-    def adopt(self, drawing: Drawing, at: int | None = None) -> None:
+    def show_drawing(self, drawing: Drawing, at: int | None = None) -> None:
         """Show another drawing. The cursor moves to the node with the id `at`, or keeps its node.
 
         If neither exists, the cursor moves to the end of the current branch.
@@ -237,7 +237,7 @@ class Timeline(ReadingRows):
         if at is None and here is not None:
             at = here.id
         self.drawing = drawing
-        self.found = matches(drawing.tree, drawing.look.needle)
+        self.found = matches(drawing.tree, drawing.timeline_filter.needle)
         self.empty = NO_ROW if drawing.tree.rows else NOTHING
         self.reset(len(drawing.lines))
         self._place(self._target(at), top)
@@ -245,14 +245,14 @@ class Timeline(ReadingRows):
         self.cursor_moved()
         self.post_message(self.Changed())
 
-    def learn(self, counts: Mapping[int, tuple[int, int]]) -> None:
+    def set_line_counts(self, counts: Mapping[int, tuple[int, int]]) -> None:
         """Set the added and removed lines of steps: the answer to `Counted`, with all steps it named."""
         self._counts.update(counts)
         self.repaint()
 
-    def change(self, look: TimelineFilter, at: int | None = None) -> None:
+    def change_filter(self, timeline_filter: TimelineFilter, at: int | None = None) -> None:
         """Change the filter, with the cursor on the node `at` or unchanged."""
-        self.run_worker(partial(self._change, look, at), group="look", exclusive=True)
+        self.run_worker(partial(self._apply_filter_change, timeline_filter, at), group="look", exclusive=True)
 
     def compare_from(self, node: int | None) -> None:
         """Mark the start node of a comparison."""
@@ -270,16 +270,21 @@ class Timeline(ReadingRows):
         if at is None:
             return
         row = self.nodes.rows[at]
-        if row.id in self.look.closed:
-            self.change(replace(self.look, closed=self.look.closed - {row.id}))
-        elif self.look.filter in ("all", "branch"):
+        if row.id in self.timeline_filter.closed:
+            self.change_filter(replace(self.timeline_filter, closed=self.timeline_filter.closed - {row.id}))
+        elif self.timeline_filter.filter in ("all", "branch"):
             leader = self.nodes.rows[self.nodes.leader[at]].id
-            self.change(replace(self.look, turned=self.look.turned ^ {leader}), leader)
+            self.change_filter(
+                replace(self.timeline_filter, turned=self.timeline_filter.turned ^ {leader}), leader
+            )
 
     def action_fold_all(self) -> None:
         at = self.index
         leader = None if at is None else self.nodes.rows[self.nodes.leader[at]].id
-        self.change(replace(self.look, unfolded=not self.look.unfolded, turned=frozenset()), leader)
+        self.change_filter(
+            replace(self.timeline_filter, unfolded=not self.timeline_filter.unfolded, turned=frozenset()),
+            leader,
+        )
 
     def action_close(self) -> None:
         at = self.index
@@ -290,12 +295,12 @@ class Timeline(ReadingRows):
             self.notify("This is where the conversation began; side branches can be closed.", markup=False)
             return
         first = self.nodes.rows[start].id
-        self.change(replace(self.look, closed=self.look.closed ^ {first}), first)
+        self.change_filter(replace(self.timeline_filter, closed=self.timeline_filter.closed ^ {first}), first)
 
     def action_next_filter(self, step: int) -> None:
-        names: list[Filter] = [name for name in FILTERS if name != "matches" or self.look.needle]
-        at = names.index(self.look.filter) if self.look.filter in names else 0
-        self.change(replace(self.look, filter=names[(at + step) % len(names)]))
+        names: list[Filter] = [name for name in FILTERS if name != "matches" or self.timeline_filter.needle]
+        at = names.index(self.timeline_filter.filter) if self.timeline_filter.filter in names else 0
+        self.change_filter(replace(self.timeline_filter, filter=names[(at + step) % len(names)]))
 
     def action_filter(self) -> None:
         self.post_message(self.Searching())
@@ -318,10 +323,18 @@ class Timeline(ReadingRows):
             self.move_to(number)
         else:
             leader = self.nodes.leader[node]
-            closed = {id for id in self.look.closed if not self.nodes.below(self.nodes.index(id), node)}
-            opened = self.look.unfolded is not (self.nodes.rows[leader].id in self.look.turned)
-            turned = self.look.turned if opened else self.look.turned ^ {self.nodes.rows[leader].id}
-            self.change(replace(self.look, turned=turned, closed=frozenset(closed)), row.id)
+            closed = {
+                id for id in self.timeline_filter.closed if not self.nodes.below(self.nodes.index(id), node)
+            }
+            opened = self.timeline_filter.unfolded is not (
+                self.nodes.rows[leader].id in self.timeline_filter.turned
+            )
+            turned = (
+                self.timeline_filter.turned
+                if opened
+                else self.timeline_filter.turned ^ {self.nodes.rows[leader].id}
+            )
+            self.change_filter(replace(self.timeline_filter, turned=turned, closed=frozenset(closed)), row.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is enabled: never clearing a filter, so that esc goes to the screen."""
@@ -331,7 +344,7 @@ class Timeline(ReadingRows):
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
-        self._minimap.point(self.cursor)
+        self._minimap.set_cursor(self.cursor)
         row = self.selected_node
         told = None if row is None else row.id
         if self._told != told:
@@ -348,7 +361,7 @@ class Timeline(ReadingRows):
 
     def _row(self, number: int, width: int) -> list[Text]:
         if self._around is None:
-            words = "|".join(map(re.escape, self.look.needle.split()))
+            words = "|".join(map(re.escape, self.timeline_filter.needle.split()))
             self._around = PaintContext(
                 self.ink,
                 self._now(),
@@ -374,28 +387,28 @@ class Timeline(ReadingRows):
 
     # Laying out
 
-    async def _change(self, look: TimelineFilter, at: int | None) -> None:
+    async def _apply_filter_change(self, timeline_filter: TimelineFilter, at: int | None) -> None:
         tree = self.nodes
         if len(tree.rows) <= AT_ONCE:
-            drawing = lay_out(tree, look)
+            drawing = lay_out(tree, timeline_filter)
         else:
-            drawing = await asyncio.to_thread(lay_out, tree, look)
+            drawing = await asyncio.to_thread(lay_out, tree, timeline_filter)
         if self.nodes is tree:
-            self.adopt(drawing, at)
+            self.show_drawing(drawing, at)
 
     async def _search_for(self, needle: str) -> None:
         tree = self.nodes
         found = await asyncio.to_thread(matches, tree, needle)
         if self.nodes is not tree:
             return
-        self.drawing = replace(self.drawing, look=replace(self.look, needle=needle))
+        self.drawing = replace(self.drawing, look=replace(self.timeline_filter, needle=needle))
         self.found = found
         at = self.index
         ahead = [node for node in found if at is not None and tree.rank[node] >= tree.rank[at]]
         numbers = [self.drawing.shown_as[node] for node in ahead or found]
         number = next((number for number in numbers if number >= 0), -1)
-        if self.look.filter == "matches":
-            self.change(self.look)
+        if self.timeline_filter.filter == "matches":
+            self.change_filter(self.timeline_filter)
         elif number >= 0:
             self.move_to(number)
         self.repaint()

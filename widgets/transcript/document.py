@@ -310,9 +310,9 @@ class Document:
         for item in items:
             self.append(item)
         if not self.entries:
-            self.more()
+            self.fetch_earlier()
 
-    def more(self) -> bool:
+    def fetch_earlier(self) -> bool:
         """Fetch the item above the first; return False if there is none."""
         item = self._above
         if item is None:
@@ -323,7 +323,7 @@ class Document:
         self.heights.prepend(entry.guess(self._room))
         return True
 
-    def put_away(self) -> bool:
+    def archive_item(self) -> bool:
         """Archive the least recently viewed item; return False if all are being written."""
         index = self.entries.put_away()
         if index is None:
@@ -333,12 +333,12 @@ class Document:
 
     def fill(self) -> Iterator[None]:
         """Fetch all earlier items, one per step."""
-        while self.more():
+        while self.fetch_earlier():
             yield
 
     def has(self, index: int) -> bool:
         """Return whether an item has this index; earlier items are fetched as needed."""
-        while index < self.first and self.more():
+        while index < self.first and self.fetch_earlier():
             pass
         return self.first <= index < self.stop
 

@@ -249,7 +249,7 @@ def thumb_rows(above: int, height: int, total: int) -> range | None:
     return range(start, start + size)
 
 
-def hint(height: int, width: int, palette: Palette, lessons: Sequence[str]) -> list[Strip]:
+def empty_rows(height: int, width: int, palette: Palette, lessons: Sequence[str]) -> list[Strip]:
     """Return the rows of an empty conversation: banner, welcome and the wrapped `lessons`."""
     base = palette.style("text")
     lines = [[Segment(flat(line), palette.style("dim"))] for line in palette.skin.banner.splitlines()]

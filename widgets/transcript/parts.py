@@ -242,7 +242,7 @@ def detail_text(item: CallItem) -> str:
             return item.result or item.live
 
 
-def diff_of_one(display: Display) -> str:
+def single_file_diff(display: Display) -> str:
     """Return the diff of a call that changed one file; empty for any other call."""
     detail = display.detail
     if not isinstance(detail, DiffDetail) or detail.diff.count("\n+++ ") > 1:

@@ -19,7 +19,16 @@ from textual.strip import Strip
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow, RowPosition, RowRun, above, below, height
-from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, paint_strip, thumb_rows
+from widgets.transcript.drawing import (
+    BAR,
+    GUTTER,
+    SCROLLBAR,
+    Span,
+    badge,
+    empty_rows,
+    paint_strip,
+    thumb_rows,
+)
 from widgets.transcript.parts import Fold, NoticeItem, PicturePart, folds, text_of
 from widgets.transcript.wrap import whole_text
 
@@ -70,7 +79,7 @@ class Viewport:
             runs = below(document.runs_down(self._top), self.height + 1)
             if height(runs) > self.height:
                 return below(runs, self.height)
-            if not (self.at_start and document.more()):
+            if not (self.at_start and document.fetch_earlier()):
                 self.to_end()
         runs = above(document.runs_up(document.end), self.height)
         self._top = runs[0].place if runs else document.end
@@ -285,7 +294,7 @@ class Finder:
 
     def _steps(self, document: Document, run: int) -> Iterator[None]:
         while self.searching and run == self._run:
-            if not document.knows(self._reached - 1) and not document.more():
+            if not document.knows(self._reached - 1) and not document.fetch_earlier():
                 break
             self._reached -= 1
             if count := self._hits(document.source(self._reached)):
@@ -426,7 +435,7 @@ class DocumentPicture:
             and left
             and all(isinstance(self._document.entries[run.place.item].item, NoticeItem) for run in self._runs)
         ):
-            lines += hint(left, width, self.palette, self.lessons)
+            lines += empty_rows(left, width, self.palette, self.lessons)
         else:
             lines += [self._blank(width)] * left
         if message := self._status():
@@ -542,8 +551,8 @@ class EarlierItems:
         """Fetch one earlier item and archive one per step, until both are done."""
         document = self._document
         while True:
-            fetched = document.first > self._first_wanted() and document.more()
-            away = document.in_memory > KEPT_ITEMS and document.put_away()
+            fetched = document.first > self._first_wanted() and document.fetch_earlier()
+            away = document.in_memory > KEPT_ITEMS and document.archive_item()
             if not fetched and not away:
                 return
             yield

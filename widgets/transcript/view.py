@@ -24,7 +24,7 @@ from tools.results import Display, Outcome
 from widgets.painting.direct_rows import DirectRows
 from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
-from widgets.pictures.shelf import PictureShelf
+from widgets.pictures.shelf import PictureCache
 from widgets.transcript.document import Document
 from widgets.transcript.drawing import BAR, SCROLLBAR
 from widgets.transcript.navigator import DocumentMouse, Navigator
@@ -168,7 +168,7 @@ class Transcript(KeptRow, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         palette = Palette(Skin())
-        self.pictures = PictureShelf(self._redraw_part, lambda work: self.go_on(work))
+        self.pictures = PictureCache(self._redraw_part, lambda work: self.go_on(work))
         self.document = Document(palette, self.pictures.draw)
         self.finder = Finder()
         self._viewport = Viewport(self.document)
@@ -187,7 +187,7 @@ class Transcript(KeptRow, can_focus=True):
         self.direct = DirectRows(self)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._begun = 0
-        """The index of the first item of the conversation that `renew` began."""
+        """The index of the first item of the conversation that `begin_conversation` began."""
         self._resting = False
         self._rested = 0.0
         """The time on `clock` at which it began to rest."""
@@ -243,14 +243,14 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
         self._fit()
 
-    def renew(self) -> None:
-        """Begin a conversation. What is shown stays until `put_above` replaces it, to avoid a flicker."""
+    def begin_conversation(self) -> None:
+        """Begin a conversation. What is shown stays until `prepend_stored`, to avoid a flicker."""
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls.clear()
         self._begun = self.document.stop
 
-    def put_above(self, earlier: Iterable[Item]) -> None:
-        """Show stored items, newest first, above those added since `renew`, and go to the end."""
+    def prepend_stored(self, earlier: Iterable[Item]) -> None:
+        """Show stored items, newest first, above those of the new conversation, and go to the end."""
         document = self.document
         since, self._begun = max(document.first, self._begun), 0
         self.load([document.peek(index) for index in range(since, document.stop)], earlier)
@@ -291,7 +291,7 @@ class Transcript(KeptRow, can_focus=True):
         self._reply.finish(text, reasoning, node)
         self._note_changes(changed | set(range(before, self.document.stop)))
 
-    def cut(self) -> None:
+    def mark_interrupted(self) -> None:
         """Mark the reply as interrupted; its text is kept. The next notice gives the reason."""
         self._note_changes(self._reply.flush())
         self._reply.cut()
@@ -330,7 +330,7 @@ class Transcript(KeptRow, can_focus=True):
             self._calls.asking[request] = tool
         self._tick()
 
-    def rest(self, resting: bool) -> None:
+    def pause_animation(self, resting: bool) -> None:
         """Stop the spinner and update times once a second while the user is asked something."""
         if resting == self._resting:
             return
@@ -363,7 +363,7 @@ class Transcript(KeptRow, can_focus=True):
         """Store the text so far in unfinished items."""
         self._reply.settle()
 
-    def teach(self, lessons: Sequence[str]) -> None:
+    def show_hints(self, lessons: Sequence[str]) -> None:
         """Show these hints below the welcome."""
         self._picture.lessons = lessons
         self.repaint()
@@ -408,7 +408,7 @@ class Transcript(KeptRow, can_focus=True):
             return 0
         focused = self.navigator.focused if self.has_focus else None
         changed = self._picture.compose(width, height, focused, self.text_selection)
-        self.pictures.look(self._picture.pictures() if self.pictures.used else ())
+        self.pictures.load_visible(self._picture.pictures() if self.pictures.used else ())
         self.direct.may_scroll = not self.pictures.used
         if changed:
             self._bring_to_screen(changed)
@@ -483,7 +483,7 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def on_mount(self) -> None:
-        self.app.app_resume_signal.subscribe(self, lambda _app: self.pictures.renew())
+        self.app.app_resume_signal.subscribe(self, lambda _app: self.pictures.reload_all())
         self.flush()
 
     def on_resize(self, event: events.Resize) -> None:

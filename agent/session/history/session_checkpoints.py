@@ -23,13 +23,13 @@ from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position
 from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
 from tools.services.checkpoints import (
+    ChangesSince,
     Checkpoints,
     FileStep,
     PermitBack,
     PointList,
+    RestoreResult,
     SavedPoint,
-    SinceThen,
-    TakenBack,
 )
 from tools.text.safe_text import clean
 from tools.text.words import one_line
@@ -265,7 +265,7 @@ class CheckpointService(Checkpoints):
         newest = tuple(map(_step, steps[-LISTED:]))
         return PointList(self._recorder.position, self._line.floor, tuple(saved), newest)
 
-    async def diff(self, reference: str, path: str = "") -> SinceThen:
+    async def diff(self, reference: str, path: str = "") -> ChangesSince:
         position = await self._resolve(reference)
         plan = await self._plan(position, path)
         objects = self._recorder.store.objects
@@ -282,7 +282,7 @@ class CheckpointService(Checkpoints):
             return patch, numbered(plan.items[0], patch.body, objects).decode("utf-8", "replace")
 
         patch, text = await asyncio.to_thread(draw)
-        return SinceThen(
+        return ChangesSince(
             position,
             clean(text),
             len(patch.files),
@@ -293,13 +293,13 @@ class CheckpointService(Checkpoints):
 
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
-    ) -> TakenBack:
+    ) -> RestoreResult:
         position = await self._resolve(reference)
         plan = await self._plan(position, path)
         moving = tuple(item for item in plan.shown_items if item.state == "change")
         choices = await self._choose_hunks(plan, hunks) if hunks else {}
         if not moving:
-            return TakenBack(position, None, (), _skipped_items(plan))
+            return RestoreResult(position, None, (), _skipped_items(plan))
         root = Path(plan.root)
         await permit(
             position,
@@ -312,7 +312,7 @@ class CheckpointService(Checkpoints):
         paths = step_names(restored.step) if restored.step else ()
         left = tuple((clean(item.path), clean(item.reason)) for item in restored.skipped)
         number = restored.step.number if restored.step else None
-        return TakenBack(position, number, tuple(map(clean, paths)), left)
+        return RestoreResult(position, number, tuple(map(clean, paths)), left)
 
     async def branch(self, name: str) -> str:
         return await self._history().branch(name)

@@ -16,7 +16,7 @@ from agent.session.subagents.forecast import Forecaster
 from agent.session.subagents.live_agent import MAIN_AGENT, LiveAgent
 from agent.session.subagents.records import NAMED, PREVIEW, SPILL, AgentReport, Task, overall
 from agent.session.subagents.scheduler import Scheduler
-from tools.context import AgentSaid, Assignment, Conflicts, Delegates, PermitMerge
+from tools.context import AgentAnswer, Assignment, Conflicts, Delegates, PermitMerge
 from tools.files.diffs import shorten_diff
 from tools.registry import Registry
 from tools.results import ToolError
@@ -253,7 +253,7 @@ class DelegateService(Delegates):
             raise
         return await self._together(reports)
 
-    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
+    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentAnswer]:
         """Start agents, wait for them, and return their answers."""
         ids = await self.scheduler.start(await self._tasks(assignments, False), self.agent, self.call)
         try:
@@ -362,8 +362,8 @@ class DelegateService(Delegates):
         return {**told, "full_report": str(path), "hint": "The whole report is in that file; read_file it."}
 
 
-def _agent_said(run: LiveAgent, report: AgentReport) -> AgentSaid:
-    return AgentSaid(
+def _agent_said(run: LiveAgent, report: AgentReport) -> AgentAnswer:
+    return AgentAnswer(
         id=report.id,
         outcome=report.outcome,
         text=report.summary,

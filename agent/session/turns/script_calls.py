@@ -143,7 +143,7 @@ class ScriptCalls(InnerCaller):
         self._replay = await self._scripts.journals.replay(script)
         self._earlier = script
 
-    async def over(self, complete: bool) -> str:
+    async def end_script(self, complete: bool) -> str:
         """Handle the end of the script; return a report on its calls if it was interrupted, otherwise an
         empty text.
         """

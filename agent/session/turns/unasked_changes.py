@@ -549,7 +549,7 @@ class BackgroundChanges:
     async def look(self) -> None:
         """Revert, or report, the changes at guarded paths by background programs since the last check."""
         async with self._looking:
-            run = self._terminals.in_background()
+            run = self._terminals.unchecked_run()
             # While a call's program runs, all changes are attributed to that call.
             if run is None or not await self._steps.catch_up():
                 return

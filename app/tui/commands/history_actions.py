@@ -333,7 +333,7 @@ class HistoryActions:
         pane = self._app.session.files
         paths, pane.unsettled = pane.unsettled, set()
         with suppress(HermesError):
-            pane.settle(await net_changes(self.history, paths))
+            pane.set_net_changes(await net_changes(self.history, paths))
 
     async def show_ignored(self) -> None:
         """Show or hide the ignored files that the session changed, above the others."""

@@ -203,7 +203,7 @@ class AgentScreen(ConversationScreen):
         row = self._row
         if row is not None and row.state not in LIVE:
             self.run_worker(self._show_waiting, group="waiting", exclusive=True)
-        self.header.tell()
+        self.header.update_agent()
         self._show_keys()
 
     async def _show_waiting(self) -> None:
@@ -216,7 +216,7 @@ class AgentScreen(ConversationScreen):
         self._show_below()
         if self._row != self._stood:
             self._stood = self._row
-            self.header.tell()
+            self.header.update_agent()
 
     def _show_below(self) -> None:
         self.agents.show(self._bridge.team.below(self.shows_agent))

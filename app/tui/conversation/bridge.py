@@ -230,7 +230,7 @@ def show_event(transcript: Transcript, event: Event) -> None:
         case AssistantMessageAdded():
             transcript.finish_answer(event.text, event.reasoning, event.node)
         case ReplyCut():
-            transcript.cut()
+            transcript.mark_interrupted()
         case ToolStarted(parent=""):
             transcript.start_call(event.call, event.tool, event.display, event.arguments)
         case ToolProgressed():
@@ -520,7 +520,7 @@ class Bridge:
     def _begin_session(self, event: SessionOpened) -> None:
         panes = self._panes
         self._requests.clear()
-        panes.transcript.renew()
+        panes.transcript.begin_conversation()
         for pane in (panes.calls, panes.files):
             pane.clear()
         self.team.clear()

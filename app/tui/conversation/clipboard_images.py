@@ -154,7 +154,7 @@ def show_images(app: AppContext, wanted: str) -> None:
         pictures.probe = None
     if shown is not pictures.graphics:
         pictures.graphics = shown
-        pictures.renew()
+        pictures.reload_all()
         transcript.redraw()
 
 

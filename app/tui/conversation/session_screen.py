@@ -163,10 +163,10 @@ class ConversationScreen(ClosableScreen[None]):
 
     def set_motion(self, motion: bool) -> None:
         """Turn animation on or off for the header, the conversation and the agents pane."""
-        self.head.move(motion)
+        self.head.set_motion(motion)
         if self.is_made:
             self.transcript.motion = motion
-            self.agents.move(motion)
+            self.agents.set_motion(motion)
 
 
 class DoublePress:
@@ -251,7 +251,7 @@ class SessionScreen(ConversationScreen):
         """Show these hints in an empty conversation."""
         self._lessons = lessons
         if self.panes_mounted:
-            self.transcript.teach(lessons)
+            self.transcript.show_hints(lessons)
 
     async def mount_panes(self, *, welcome: bool = True) -> None:
         """Mount conversation and panes without delaying keys; `welcome` shows a hint while it is empty."""
@@ -260,7 +260,7 @@ class SessionScreen(ConversationScreen):
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
-        self.transcript.teach(self._lessons)
+        self.transcript.show_hints(self._lessons)
         self.transcript.welcome(welcome)
         self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)

@@ -36,7 +36,7 @@ class ShownHistory:
         self._app.bridge.show_head(client.branch)
         path = client.path[:]
         transcript.welcome(True)
-        transcript.put_above(_history_items(path) if len(path) > 1 else ())
+        transcript.prepend_stored(_history_items(path) if len(path) > 1 else ())
         await self._app.agents.recall(client)
 
     async def call_in_full(self, call: str) -> str:

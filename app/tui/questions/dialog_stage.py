@@ -63,4 +63,4 @@ class DialogStage:
             self._shown.say_others(count - 1)
         self._app.bridge.change(questions=count)
         if self._app.session.panes_mounted:
-            self._app.session.transcript.rest(count > 0)
+            self._app.session.transcript.pause_animation(count > 0)

@@ -19,7 +19,7 @@ from tools.text.words import plural
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
-    from widgets.pictures.shelf import HeldPicture, PictureShelf
+    from widgets.pictures.shelf import PictureCache, SentPicture
 
 MOST_LINES = 5_000
 """The number of lines of a page that are shown; the file on disk has all of them."""
@@ -115,7 +115,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         Binding("i", "picture", "Picture", id="browser.picture"),
     ]
 
-    def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:
+    def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureCache | None = None) -> None:
         """`folder` is the session's folder for the page; without `colours` there is no screenshot.
 
         `shelf` knows the graphics protocol of the terminal; without it, the screenshot is drawn in half
@@ -126,7 +126,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         self._has_colours = colours
         self._picture = colours
         self._shelf = shelf
-        self._held: HeldPicture | None = None
+        self._held: SentPicture | None = None
         self._drawn: tuple[int, tuple[PageRow, ...]] = (0, ())
         """The modification time of the screenshot in nanoseconds, and its rows."""
 
@@ -178,7 +178,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
             return ()
         try:
             data = await asyncio.to_thread(path.read_bytes)
-            self._held = await self._shelf.hold(await thumbnail(data, *GRAPHICS_CELLS, form, cell))
+            self._held = await self._shelf.send(await thumbnail(data, *GRAPHICS_CELLS, form, cell))
         except (OSError, ToolError, ValueError):
             return ()
         if not self.is_mounted:

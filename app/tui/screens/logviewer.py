@@ -19,7 +19,7 @@ from agent.errors import HermesError
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page
-from themes.states import DOUBT, look
+from themes.states import DOUBT, state_glyph
 from tools.kit.files import NotAFileError, open_file
 from tools.text.redact import Redactor, secret_values
 from tools.text.safe_text import reveal
@@ -138,7 +138,11 @@ class LogTail:
 POLL = 0.5
 """Seconds between two reads of the file."""
 LEVELS = {"all": logging.NOTSET, "warnings": logging.WARNING, "errors": logging.ERROR}
-GLYPHS = ((logging.ERROR, *look("failed")), (logging.WARNING, DOUBT, "warning"), (logging.NOTSET, " ", "dim"))
+GLYPHS = (
+    (logging.ERROR, *state_glyph("failed")),
+    (logging.WARNING, DOUBT, "warning"),
+    (logging.NOTSET, " ", "dim"),
+)
 """Glyph and colour role of lines, by their lowest level."""
 
 

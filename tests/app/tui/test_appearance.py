@@ -203,7 +203,7 @@ async def test_faces_of_the_skin_stand_beside_the_verb_and_do_not_shift_it(home:
         first = host.bar.render_line(0).text
         host.now = 104.0
         second = host.bar.render_line(0).text
-        host.bar.move(False)
+        host.bar.set_motion(False)
         still = host.bar.render_line(0).text
     assert "a (o_o)" in first
     assert "(-_-) zz Dripping" in second

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 from app.tui.screens.browser import BrowserScreen, picture_rows, read_page
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
-from widgets.pictures.shelf import SIGN, Graphics, PictureShelf
+from widgets.pictures.shelf import SIGN, Graphics, PictureCache
 
 PAGE = """Sign in
 https://example.org/login
@@ -69,7 +69,7 @@ async def test_it_is_read_again_when_the_agent_goes_on(tmp_path: Path) -> None:
 async def test_a_terminal_with_graphics_shows_the_picture_by_them(tmp_path: Path, graphics: Graphics) -> None:
     folder = kept(tmp_path / "browser")
     told: list[str] = []
-    shelf = PictureShelf(lambda _part: None, lambda _work: None)
+    shelf = PictureCache(lambda _part: None, lambda _work: None)
     shelf.graphics, shelf.write = graphics, told.append
     host = PageHost(lambda: BrowserScreen(folder, shelf=shelf))
     async with host.run_test(size=(80, 24)) as pilot:

@@ -38,7 +38,7 @@ async def nothing_yet(_agent: str) -> AgentConversation:
 
 async def _team(app: Staged, pilot: Pilot[Any]) -> None:
     busy(app)
-    app.session.agents.move(True)
+    app.session.agents.set_motion(True)
     await pilot.pause(0.1)
 
 
@@ -76,7 +76,7 @@ async def _attached(app: Staged, pilot: Pilot[Any]) -> None:
     await pilot.pause(0.1)
     screen = app.screen
     assert isinstance(screen, AgentScreen)
-    screen.move(True)
+    screen.set_motion(True)
     screen.transcript.motion = False
     app.hear(conversation())
     screen.transcript.flush()

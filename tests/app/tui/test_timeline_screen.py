@@ -99,7 +99,7 @@ async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> No
         # The message that the cursor moved is handled, and its preview waits, before fewer rows come.
         await asyncio.sleep(0.01)
         words = TimelineFilter("matches", needle=timeline.nodes.rows[0].text or "system")
-        timeline.adopt(lay_out(timeline.nodes, words), timeline.nodes.rows[last.node].id)
+        timeline.show_drawing(lay_out(timeline.nodes, words), timeline.nodes.rows[last.node].id)
         assert len(timeline.drawing.lines) <= 1
         await stage.pilot.pause(0.15)
         assert stage.screen.is_current
@@ -130,7 +130,7 @@ async def test_search_finds_what_is_folded_away_and_opens_it(tmp_path: Path) -> 
             lambda: (row := stage.screen.timeline.selected_node) is not None and "Three tests" in row.text
         )
         await stage.press("escape")
-        assert stage.screen.timeline.look.needle or stage.host.screen is stage.screen
+        assert stage.screen.timeline.timeline_filter.needle or stage.host.screen is stage.screen
         assert not stage.host.outcomes
 
 
@@ -249,7 +249,7 @@ LOOKS: dict[str, tuple[Build | None, tuple[str, ...], Callable[[PageHost, Timeli
     "small": (small, (), lambda host, screen: screen.timeline.count == 3),
     "three-branches": (three, ("z",), lambda host, screen: screen.timeline.count == 17),
     "folded": (three, (), lambda host, screen: screen.timeline.count == 6),
-    "filtered": (three, ("f", "f"), lambda host, screen: screen.timeline.look.filter == "files"),
+    "filtered": (three, ("f", "f"), lambda host, screen: screen.timeline.timeline_filter.filter == "files"),
     "files": (
         three,
         ("g", "j", "m", "j", "j", "c"),

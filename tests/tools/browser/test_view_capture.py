@@ -107,8 +107,8 @@ def test_after_any_change_it_says_what_a_look_at_everything_says(stage: BrowserS
     before = tab.view
     for change in ("0", *CHANGES):
         assert "error" not in stage.call("console", expression=f"{change}; 0")
-        seen = stage.run(tab.look_in_view(before))
-        look = stage.run(tab.look())
+        seen = stage.run(tab.capture_in_view(before))
+        look = stage.run(tab.capture())
         assert seen.in_view() == look.in_view(), change
         shown = {line.ref for line in before.lines if line.ref and line.seen}
         assert shown - seen.refs() == shown - look.refs(), change

@@ -162,7 +162,7 @@ async def test_an_unfinished_line_is_visible_and_secrets_in_it_are_masked(task: 
 @pytest.mark.thorough
 async def test_only_the_newest_output_is_kept_and_the_loss_is_named(task: Task):
     started = await task.run("seq 1 100000", background=True)
-    await until(lambda: not task.context.terminals.running())
+    await until(lambda: not task.context.terminals.running_count())
     result = await task.process("poll", started["session_id"])
     total = len("".join(f"{number}\n" for number in range(1, 100_001)))
     lost = int(result["note"].split()[0].replace(",", ""))
@@ -211,7 +211,7 @@ async def test_finished_processes_make_room_and_running_ones_do_not(
     ids = [
         (await task.run(command, background=True))["session_id"] for command in ("sleep 60", "true", "true")
     ]
-    await until(lambda: task.context.terminals.running() == 1)
+    await until(lambda: task.context.terminals.running_count() == 1)
     newest = [(await task.run("sleep 60", background=True))["session_id"] for _ in range(2)]
     listed = [one["session_id"] for one in (await task.process("list"))["processes"]]
     assert listed == [ids[0], *newest]

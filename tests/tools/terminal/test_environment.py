@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.terminal.conftest import Task
-from tools.terminal.environment import GROUPS, INHERITED, child_environment, far_environment, missing_hint
+from tools.terminal.environment import GROUPS, INHERITED, child_environment, missing_hint, remote_environment
 
 
 def child(environ: dict[str, str], *passthrough: str, prefix: str = "/opt/hermes") -> dict[str, str]:
@@ -156,7 +156,7 @@ def test_no_name_is_listed_twice():
 
 def test_only_what_means_the_same_elsewhere_travels():
     environ = {"LANG": "C", "LC_ALL": "C", "TZ": "UTC", "PATH": "/bin", "FOO_A": "1", "FOO_TOKEN": "2"}
-    kept = far_environment(environ, ("FOO_*",), {"OWN": "o"})
+    kept = remote_environment(environ, ("FOO_*",), {"OWN": "o"})
     assert {name for name in kept if name in environ} == {"LANG", "LC_ALL", "TZ", "FOO_A"}
     assert kept["OWN"] == "o"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.terminal.shell import meaning
+from tools.terminal.shell import exit_code_meaning
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ from tools.terminal.shell import meaning
     ],
 )
 def test_codes_that_are_not_what_they_seem_are_explained(command: str, code: int, part: str):
-    found = meaning(command, code)
+    found = exit_code_meaning(command, code)
     assert (found == "") if not part else any(one in found for one in part.split("|"))

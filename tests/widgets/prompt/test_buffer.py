@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.prompt.buffer import TOKENS, Buffer, without_tokens
-from widgets.prompt.grapheme_cells import clusters, settle, width
+from widgets.prompt.grapheme_cells import clamp, clusters, width
 
 ODD = [
     "a",
@@ -46,7 +46,7 @@ def perform(buffer: Buffer, name: str, value: object) -> None:
         buffer.move(value, select=True)
     elif name in ("delete", "kill"):
         assert isinstance(value, int)
-        getattr(buffer, name)(settle(buffer.text, value))
+        getattr(buffer, name)(clamp(buffer.text, value))
     elif value is None:
         getattr(buffer, name)()
     else:

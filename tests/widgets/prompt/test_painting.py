@@ -13,7 +13,7 @@ from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.prompt.buffer import TOKENS
 from widgets.prompt.completion import CompletionChoice, CompletionMenu, paint_choice
-from widgets.prompt.grapheme_cells import settle
+from widgets.prompt.grapheme_cells import clamp
 from widgets.prompt.picture import SearchView, View, lay_out, paint, paint_queue, paint_search, text_width
 
 PALETTE = Palette(Skin())
@@ -25,8 +25,8 @@ HINTS = ("queued 1", "⏎ queue", "^S steer", "esc stop")
 @pytest.mark.thorough
 @given(TEXTS, st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
 def test_rows_of_the_prompt_fill_the_width(text: str, width: int, at: int, other: int) -> None:
-    cursor = settle(text, at)
-    low, high = sorted((cursor, settle(text, other)))
+    cursor = clamp(text, at)
+    low, high = sorted((cursor, clamp(text, other)))
     view = View(
         text=text,
         rows=lay_out(text, text_width(width), LABELS),

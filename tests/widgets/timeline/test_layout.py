@@ -130,7 +130,7 @@ def test_a_folded_turn_carries_its_tags_and_ends_of_branches() -> None:
 def test_a_closed_branch_is_one_row_that_carries_its_ends() -> None:
     tree = planted(THREE, {"main": 7, "other": 5, "third": 8})
     drawing = lay_out(tree, TimelineFilter(closed=frozenset({4})))
-    assert picture(tree, drawing.look) == ["● 1", "├─◂ 4", "● 2", "● 3", "● 7"]
+    assert picture(tree, drawing.timeline_filter) == ["● 1", "├─◂ 4", "● 2", "● 3", "● 7"]
     assert drawing.carried[1] == [tree.index(5), tree.index(8)]
 
 
@@ -232,10 +232,10 @@ def test_every_row_hangs_on_its_nearest_shown_ancestor_and_no_line_leads_nowhere
         column = line.lane - line.joins
         assert drawing.lines[over].lane == column
         between = drawing.lines[over + 1 : at]
-        assert all(each.lane > column and each.goes_on(column) for each in between)
+        assert all(each.lane > column and each.continues(column) for each in between)
     for at, line in enumerate(drawing.lines):
         for lane in range(line.lane):
-            assert line.goes_on(lane) == _hangs_below(drawing, at, lane)
+            assert line.continues(lane) == _hangs_below(drawing, at, lane)
 
 
 def _hangs_below(drawing: Drawing, at: int, lane: int) -> bool:

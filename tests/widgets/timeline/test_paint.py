@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from tests.widgets.timeline.trees import Row
-from widgets.timeline.layout import BranchTip, TimelineFilter, lay_out, plant
+from widgets.timeline.layout import BranchTip, TimelineFilter, build_tree, lay_out
 from widgets.timeline.paint import PaintContext, draw_row, first_words
 
 JSON = st.recursive(
@@ -55,7 +55,7 @@ def rows_of(labels: dict[int, str], *steps: int) -> list[str]:
         Row(number, number - 1, "tool", '{"output": "done"}', step=step, tool="write_file")
         for number, step in enumerate(steps, 2)
     ]
-    tree = plant(
+    tree = build_tree(
         rows, [BranchTip("main", rows[-1].id)], "main", paths={1: ["a"], 2: ["b"], 3: ["c"]}, labels=labels
     )
     drawing = lay_out(tree, TimelineFilter(unfolded=True))
@@ -81,12 +81,14 @@ def test_a_label_from_outside_carries_nothing_to_the_terminal() -> None:
 
 def test_a_search_finds_what_a_row_shows() -> None:
     row = Row(1, kind="tool", tool="write_file", step=1, text="{}")
-    tree = plant([row], paths={1: ["a"]}, labels={1: "write src/app.py"})
+    tree = build_tree([row], paths={1: ["a"]}, labels={1: "write src/app.py"})
     assert "src/app.py" in tree.words(0)
 
 
 def test_only_the_first_prompt_is_the_beginning() -> None:
-    tree = plant([Row(1, kind="system"), Row(2, 1), Row(3, 2, kind="system")], [BranchTip("main", 3)], "main")
+    tree = build_tree(
+        [Row(1, kind="system"), Row(2, 1), Row(3, 2, kind="system")], [BranchTip("main", 3)], "main"
+    )
     drawing = lay_out(tree, TimelineFilter(unfolded=True))
     around = PaintContext(lambda *_, **__: Style(), 0.0, {})
     first, _, renewed = (draw_row(drawing, number, 80, around).plain for number in range(3))

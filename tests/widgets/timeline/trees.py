@@ -12,8 +12,8 @@ from widgets.timeline.layout import (
     Drawing,
     NodeTree,
     TimelineFilter,
+    build_tree,
     lay_out,
-    plant,
 )
 from widgets.timeline.paint import rails
 
@@ -52,7 +52,7 @@ def planted(
 ) -> NodeTree:
     """The tree with these branches, the first of which is in use."""
     ends = [BranchTip(name, node) for name, node in tips.items()]
-    return plant(rows, ends, next(iter(tips), ""), tags, paths)
+    return build_tree(rows, ends, next(iter(tips), ""), tags, paths)
 
 
 def picture(tree: NodeTree, look: TimelineFilter = EMPTY) -> list[str]:

@@ -77,16 +77,16 @@ def test_entries_are_written_and_read_in_any_order(tmp_path):
 
 def test_what_has_not_changed_is_written_once():
     shown = document([UserItem(f"question {number}") for number in range(5)])
-    while shown.put_away():
+    while shown.archive_item():
         pass
     full = shown.archive.file.size
     assert full and shown.in_memory == 0 and len(shown) == 5
     rows(shown)
-    while shown.put_away():
+    while shown.archive_item():
         pass
     assert shown.archive.file.size == full
     shown.fold(2, Fold.OPEN)
-    while shown.put_away():
+    while shown.archive_item():
         pass
     assert shown.archive.file.size > full
     assert shown.entry(2).chosen is Fold.OPEN
@@ -124,18 +124,18 @@ def test_without_a_place_for_the_file_everything_stays_in_memory(tmp_path):
 def test_what_could_not_be_written_is_written_once_there_is_room(tmp_path):
     shown = document([UserItem("question")])
     shown.archive.file.folder = tmp_path / "later"
-    shown.put_away()
+    shown.archive_item()
     assert shown.source(0) == "question" and not shown.archive.file.size
     shown.archive.file.folder.mkdir()
     shown.fold(0, Fold.OPEN)
-    shown.put_away()
+    shown.archive_item()
     assert shown.archive.file.size and shown.source(0) == "question" and shown.entry(0).chosen is Fold.OPEN
 
 
 def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
     shown = document([UserItem(f"question {number}") for number in range(5)])
     for _ in range(3):
-        shown.put_away()
+        shown.archive_item()
     assert shown.in_memory == 2
     with shown.archive.file._open() as file:
         file.truncate(5)
@@ -168,9 +168,9 @@ def test_put_away_or_not_a_document_is_the_same(said, steps, data):
                 item = data.draw(items)
                 assert small.append(item) == whole.append(item)
             case "d":
-                small.put_away()
+                small.archive_item()
             case "m":
-                small.more()
+                small.fetch_earlier()
             case "r":
                 for each in both:
                     each.resize(30 if each.width == 40 else 40)
@@ -192,7 +192,7 @@ def test_put_away_or_not_a_document_is_the_same(said, steps, data):
                 found = []
                 for finder, each in zip(finders, both, strict=True):
                     for _ in finder.search(each, "a"):
-                        small.put_away()
+                        small.archive_item()
                     match = finder.move(-1, at)
                     found.append((finder.count, match, match and finder.place(each, match)))
                 assert found[0] == found[1]

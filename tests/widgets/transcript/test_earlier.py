@@ -75,7 +75,7 @@ def test_fetched_late_or_there_at_once_a_document_is_the_same(said, steps, data)
     for step in steps:
         match step:
             case "m":
-                late.more()
+                late.fetch_earlier()
             case "u":
                 list(late.up(late.end))
             case "r":

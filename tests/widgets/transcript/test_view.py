@@ -139,7 +139,7 @@ async def test_a_cut_reply_stays_and_the_next_one_comes_below():
     host = Host()
     async with host.run_test(size=(80, 24)):
         host.transcript.add_text("The first att")
-        host.transcript.cut()
+        host.transcript.mark_interrupted()
         host.transcript.add_text("The second attempt.")
         host.transcript.finish_answer("The second attempt.", "", 5)
         host.transcript.flush()
@@ -352,14 +352,14 @@ async def test_the_time_of_a_call_is_drawn_rarely_once_a_question_is_open_for_a_
     async with host.run_test(size=(80, 24)):
         host.transcript.start_call("1", "terminal", Display("terminal", "make"), {})
         host.transcript.flush()
-        host.transcript.rest(True)
+        host.transcript.pause_animation(True)
         ticks: list[float] = []
         host.transcript._tick = lambda: ticks.append(host.time.now)  # type: ignore[method-assign]
         for _ in range(180):
             host.time.now += 1
             host.transcript._tick_if_seen()
         assert len([each for each in ticks if each <= 160]) == 60 and len(ticks) == 64
-        host.transcript.rest(False)
+        host.transcript.pause_animation(False)
         host.transcript._tick_if_seen()
         assert len(ticks) >= 65
 
@@ -430,7 +430,7 @@ async def test_opening_everything_again_folds_it():
 async def test_the_welcome_and_what_it_teaches_stay_below_notices_until_something_is_said():
     host = Host()
     async with host.run_test(size=(80, 24)):
-        host.transcript.teach(["^P finds a command"])
+        host.transcript.show_hints(["^P finds a command"])
         host.transcript.add_notice("info", "This project brings a server.")
         host.transcript.flush()
         shown = host.screen_text()
@@ -503,7 +503,7 @@ async def test_output_that_steers_the_terminal_is_shown_without_its_controls():
         for character in f"# {nasty}\n\n```{nasty}\n{nasty}":
             transcript.add_text(character)
             transcript.flush()
-        transcript.cut()
+        transcript.mark_interrupted()
         transcript.add_notice(nasty, nasty)
         transcript.start_call(nasty, nasty, Display(nasty, nasty, nasty), {nasty: nasty})
         transcript.progress_call(nasty, nasty)
@@ -556,14 +556,14 @@ async def test_a_conversation_stays_in_sight_until_its_successor_is_there():
     async with host.run_test(size=(80, 24)) as pilot:
         transcript = host.transcript
         transcript.load(earlier=[AnswerItem("its end"), UserItem("asked")])
-        transcript.renew()
+        transcript.begin_conversation()
         transcript.add_notice("info", "told while it opened")
         await pilot.pause()
         assert "its end" in host.screen_text()
-        transcript.put_above([AnswerItem("its end"), UserItem("asked")])
+        transcript.prepend_stored([AnswerItem("its end"), UserItem("asked")])
         await pilot.pause()
         assert [host.screen_text().count(said) for said in ("asked", "its end", "told while")] == [1, 1, 1]
-        transcript.renew()
-        transcript.put_above(())
+        transcript.begin_conversation()
+        transcript.prepend_stored(())
         await pilot.pause()
         assert "its end" not in host.screen_text()

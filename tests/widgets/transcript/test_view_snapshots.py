@@ -40,7 +40,7 @@ async def _failed(host: Host) -> None:
     denied = '{"error": "The gate denied this command.", "status": "blocked"}'
     call(host.transcript, 2, "terminal", "rm -rf build", "denied", None, outcome="denied", result=denied)
     host.transcript.add_text("The tests fail beca")
-    host.transcript.cut()
+    host.transcript.mark_interrupted()
     host.transcript.add_notice("warning", "The sandbox is off: commands run with your rights.")
 
 

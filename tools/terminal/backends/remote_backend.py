@@ -308,7 +308,7 @@ class RemoteChild:
             raise ToolError("The process has not started yet; try again.")
         self._channel.close_input()
 
-    async def left_behind(self, *, thorough: bool) -> list[str]:
+    async def remaining_processes(self, *, thorough: bool) -> list[str]:
         if not thorough and not self._has_group:
             return []
         answer = await self._anchor.ask("list", self._mark, self._pid) or b""

@@ -22,7 +22,7 @@ from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind, limits
 from app.tui.screens.entry_page import EntryRows, ListPage, change, change_entry, load
 from app.tui.screens.page import line
-from themes.states import DOUBT, glyph, look
+from themes.states import DOUBT, glyph, state_glyph
 from tools.text.words import shorten
 from widgets.rows.row_text import one_line, spread
 
@@ -109,7 +109,7 @@ class KindRows(EntryRows[AgentKind]):
 
     def draw_entry(self, entry: AgentKind, width: int) -> list[Text]:
         doubts = (DOUBT, "warning") if entry.doubts else (" ", "dim")
-        glyph, role = look("failed") if entry.definition is None else doubts
+        glyph, role = state_glyph("failed") if entry.definition is None else doubts
         left = Text(" ").append(f"{glyph} ", self.ink(role))
         name = shorten(one_line(entry.name), NAME_CELLS)
         left.append(f"{name:<{NAME_CELLS}} ", self.ink("text"))

@@ -41,7 +41,7 @@ from app.tui.screens.history.timeline_files import (
     note_of,
 )
 from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line
-from themes.states import look
+from themes.states import state_glyph
 from tools.text.safe_text import clean
 from tools.text.words import ago, plural
 from widgets.rows.reader import ReaderLook
@@ -151,7 +151,7 @@ def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) 
 def _row(item: PlanItem, change: FileDifferenceRow) -> Content:
     if item.state == "change":
         return file_line(change)
-    sign, role = look("needs you" if item.state == "conflict" else "failed")
+    sign, role = state_glyph("needs you" if item.state == "conflict" else "failed")
     return Content.assemble(
         (sign, f"${role}"), f" {shown_path(item.path)} ", (f" {line(item.reason, 200)}", "$text-muted")
     )
@@ -255,7 +255,7 @@ class PlanRows(PointedRows):
         if item.state == "change":
             sign, role = SIGNS[change.kind] if change else ("·", "dim")
         else:
-            sign, role = look("needs you" if item.state == "conflict" else "failed")
+            sign, role = state_glyph("needs you" if item.state == "conflict" else "failed")
         left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(item.path), self.ink("text")))
         return [spread(left, self._right(item, change).append(" "), width)]
 

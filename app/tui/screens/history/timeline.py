@@ -53,8 +53,8 @@ from widgets.timeline.layout import (
     Drawing,
     NodeRow,
     TimelineFilter,
+    build_tree,
     lay_out,
-    plant,
 )
 from widgets.timeline.paint import steps_of
 from widgets.timeline.view import Minimap, Timeline
@@ -378,18 +378,22 @@ class TimelineScreen(Page[None]):
             heads = await services.heads()
             if not self.complete:
                 near = await services.nearby(at, NEARBY)
-                self.timeline.adopt(lay_out_tree(near, heads, (), {}, self.timeline.look), at)
+                self.timeline.show_drawing(
+                    lay_out_tree(near, heads, (), {}, self.timeline.timeline_filter), at
+                )
                 self._near.set()
             rows, marks = await services.outline(), await services.marks()
             paths, labels = await services.steps(), await services.labels()
         except HermesError as error:
             self.fail(error)
             return
-        drawing = await asyncio.to_thread(lay_out_tree, rows, heads, marks, paths, self.timeline.look, labels)
+        drawing = await asyncio.to_thread(
+            lay_out_tree, rows, heads, marks, paths, self.timeline.timeline_filter, labels
+        )
         # Do not move the cursor if the user has moved it.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
-        self.timeline.adopt(drawing, None if known else at)
+        self.timeline.show_drawing(drawing, None if known else at)
         # The nearest rows were drawn without files; the row under the cursor gets them now.
         self._show(self.timeline.selected_node)
 
@@ -399,7 +403,7 @@ class TimelineScreen(Page[None]):
         self._show(self.timeline.selected_node)
 
     def _say_state(self) -> None:
-        shown, look = self.timeline, self.timeline.look
+        shown, look = self.timeline, self.timeline.timeline_filter
         self._preview.set_class(self.complete and not shown.nodes.rows, "none")
         if self.complete:
             self.offer(bool(shown.nodes.rows))
@@ -424,7 +428,7 @@ class TimelineScreen(Page[None]):
         except HermesError:
             # Rows then show which files changed, without counts of lines.
             return
-        self.timeline.learn({step: known.get(step, (0, 0)) for step in steps})
+        self.timeline.set_line_counts({step: known.get(step, (0, 0)) for step in steps})
 
     def on_minimap_jumped(self, event: Minimap.Jumped) -> None:
         self.timeline.move_to(event.line)
@@ -491,9 +495,9 @@ class TimelineScreen(Page[None]):
         self.timeline.focus()
 
     def action_back(self) -> None:
-        if self.timeline.look.needle or self.query_one("#timeline-search", Input).has_focus:
-            if self.timeline.look.filter == "matches":
-                self.timeline.change(TimelineFilter())
+        if self.timeline.timeline_filter.needle or self.query_one("#timeline-search", Input).has_focus:
+            if self.timeline.timeline_filter.filter == "matches":
+                self.timeline.change_filter(TimelineFilter())
             self._close_search()
         elif self.timeline.compared is not None:
             self.timeline.compare_from(None)
@@ -641,4 +645,4 @@ def lay_out_tree(
     """Arrange the tree of a session for display. Pure."""
     tips = [BranchTip(head.name, head.node) for head in heads]
     tags = [BranchTag(mark.node, mark.label, mark.bookmarked) for mark in marks]
-    return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)
+    return lay_out(build_tree(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)
