@@ -150,7 +150,7 @@ async def test_processes_belong_to_their_task(tmp_path: Path, terminals):
     assert (
         listed["command"] == "sleep 60" and listed["status"] == "running" and listed["pid"] == started["pid"]
     )
-    assert shared.running() == 1
+    assert shared.running_count() == 1
 
 
 async def test_an_unfinished_line_is_visible_and_secrets_in_it_are_masked(task: Task):
