@@ -94,7 +94,7 @@ class PicturePart:
     """A picture; without rows on terminals that cannot draw it. Its name is shown in another part."""
 
     source: str
-    """The source that `PictureShelf.load` is given."""
+    """The source that `PictureCache.load` is given."""
 
 
 Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart | PicturePart
@@ -156,7 +156,7 @@ class UserItem:
     node: int = 0
     origin: str = "prompt"
     pictures: Sequence[str] = ()
-    """The images sent with it, as sources for `PictureShelf.load`."""
+    """The images sent with it, as sources for `PictureCache.load`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -330,7 +330,7 @@ class NetworkWish:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedChanges:
+class GuardedPathChanges:
     """The guarded paths that a command changes, as far as its text shows."""
 
     named: tuple[Path, ...] = ()
@@ -362,7 +362,7 @@ class CommandReading:
 
     network: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True)
     """A function for the network access it needs; used only if the network is filtered or asked for."""
-    guarded_changes: Callable[[str, Path], GuardedChanges] = lambda command, cwd: GuardedChanges()
+    guarded_changes: Callable[[str, Path], GuardedPathChanges] = lambda command, cwd: GuardedPathChanges()
     changes_settings: Callable[[str, Path], bool] = lambda command, cwd: True
     """A function that returns whether it may change git settings, so that it gets copies of them."""
 

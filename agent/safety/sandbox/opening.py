@@ -26,7 +26,7 @@ from agent.safety.sandbox import limits
 from agent.safety.sandbox.boundary import (
     BoundaryFolders,
     CommandReading,
-    GuardedChanges,
+    GuardedPathChanges,
     NetworkWish,
     SessionBoundary,
 )
@@ -545,15 +545,15 @@ def try_filter(mode: SandboxMode) -> str:
     return ""
 
 
-def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], GuardedChanges]:
-    def opens(command: str, cwd: Path) -> GuardedChanges:
+def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], GuardedPathChanges]:
+    def opens(command: str, cwd: Path) -> GuardedPathChanges:
         from agent.safety.permissions.policy import Protection, brings_files, folder_deletion_test
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())
         named = Protection(setting, own).guarded_paths(RunCommand(tool="terminal", command=command, cwd=cwd))
         reading = setting.reading(command, cwd)
-        return GuardedChanges(named, brings_files(reading), folder_deletion_test(reading))
+        return GuardedPathChanges(named, brings_files(reading), folder_deletion_test(reading))
 
     return opens
 

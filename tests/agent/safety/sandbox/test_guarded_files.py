@@ -174,7 +174,9 @@ def test_git_brings_other_versions_whole_and_cannot_change_its_own_settings(cell
     git("add", ".")
     git("commit", "-qm", "second")
     git("checkout", "-q", "main")
-    cell.boundary._reads = replace(cell.boundary._reads, opens=_place_reader(top, cell.user / ".hermes"))
+    cell.boundary._reads = replace(
+        cell.boundary._reads, guarded_changes=_place_reader(top, cell.user / ".hermes")
+    )
     command = "git checkout -q other"
     need = Need(guarded_paths=cell.boundary.guarded_paths(command, top), dies_with_parent=True)
     ended = cell.shell(f"{command} && git status --porcelain; echo evil > .git/hooks/x", need=need)
