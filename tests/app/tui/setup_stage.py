@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from agent.errors import HermesError
-from agent.model.key_check import KeyCheck, KeyProvider
+from agent.model.key_check import KeyCheck, KeyProvider, ServerCheck
 from agent.model.local.pull import Listener, Progress
 from agent.model.local.sources import StoppedError, Weights
 from agent.model.model_choices import ModelChoice
@@ -24,6 +24,9 @@ class Doubtful:
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
         return KeyCheck(f"{provider.name} does not take this key (401); copy it again.")
+
+    async def server(self, address: str, key: str) -> ServerCheck:
+        return ServerCheck(f"{address} is not an address.")
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None:
         raise AssertionError("a refused key is not kept")

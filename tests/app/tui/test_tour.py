@@ -87,7 +87,8 @@ async def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
         await idle(scene, "2 agents worked side by side")
         ended = scene.bench.seen(AgentEnded)
         assert [(each.outcome, each.cost) for each in ended] == [("done", 0.0)] * 2
-        assert {row.state for row in scene.app.session.agents.agents} == {"done"}
+        rows = scene.app.session.agents
+        await scene.until(lambda: {row.state for row in rows.agents} == {"done"}, "the end of both rows")
 
         spared = files(folder)
         await scene.type("next", "enter")
@@ -95,6 +96,7 @@ async def test_the_tour_does_what_it_says(tmp_path: Path) -> None:
         assert files(folder) != spared
         await scene.pilot.press("alt+u")
         await scene.until(lambda: files(folder) == spared, "the bytes from before")
+        await scene.until(lambda: scene.app.session.prompt.text, "the words come back")
         await scene.pilot.press("ctrl+c")
         await scene.type("check", "enter")
         await idle(scene, "no byte that differs")
