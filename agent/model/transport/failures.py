@@ -464,7 +464,7 @@ class Failures:
             case "billing":
                 return "top up the account or choose another model: `hermes --model NAME`"
             case "overflow":
-                return "shorten the conversation or choose a model with a larger window"
+                return "shorten the message, or choose a model with a larger window: `hermes --model NAME`"
             case "bad_request" | "not_found" if _TOOLS_TEXT.search(detail):
                 return f"let the calls travel as text: {self.setting('tool_mode', 'text')}"
             case "not_found" if not _NOWHERE.search(detail):

@@ -91,6 +91,8 @@ class AuditScreen(Page[None]):
     def _tell(self) -> None:
         lines = self._lines
         number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
+        if lines.written and not (lines.count or lines.refused or lines.problem):
+            lines.explain("No line of it can be read; F5 says why.")
         self.offer(lines.count > 0 or lines.refused or lines.written)
         following = "following" if lines.follows else ""
         self.state(" · ".join(filter(None, (number, following, self._checked))))
@@ -111,9 +113,7 @@ class AuditRows(FollowedRows[AuditEntry]):
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def hint(self, some: bool) -> str:
-        if some:
-            return "Nothing was refused. s shows all."
-        return "No line of it can be read; F5 says why." if self.written else "No action was checked yet."
+        return "Nothing was refused. s shows all." if some else "No action was checked yet."
 
     def draw_entry(self, entry: AuditEntry) -> Text:
         glyph, role, *_ = state_of(entry.outcome or "skipped")

@@ -111,7 +111,7 @@ async def test_a_log_without_a_whole_line_is_not_called_empty(folder: Path) -> N
         path.write_bytes(b"\x00torn\n")
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "No line of it can be read" in shown(host))
+        await until(pilot, lambda: "✗ No line of it can be read" in shown(host))
         assert not host.screen.has_class("bare")
         await pilot.press("f5")
         await until(pilot, lambda: isinstance(host.screen, DetailScreen))

@@ -132,7 +132,9 @@ class ServerDialog(EntryForm[ServerCheck]):
             FormLine("address", "http://localhost:8000/v1"),
             FormLine("key", "its key, if it wants one", is_secret=True, is_needed=False),
         )
-        super().__init__("A server at an address", SERVER, lines, ask, enters="ask it", waiting="asking it …")
+        super().__init__(
+            "A server at an address", SERVER, lines, ask, enters="connect", waiting="connecting …"
+        )
 
 
 LOOKS = 0.2
