@@ -131,7 +131,7 @@ async def watched(recall: Recall, is_done: Callable[[], Awaitable[bool]]) -> tup
 
     ticker = asyncio.create_task(wake_up())
     start = time.perf_counter()
-    recall.stir()
+    recall.index_soon()
     while not await is_done():  # noqa: ASYNC110 - nothing in the search says so, and nobody needs it
         await asyncio.sleep(0.1)
     seconds = time.perf_counter() - start

@@ -133,6 +133,6 @@ def _search_services(home: Home) -> list[str]:
 
 
 def _plugin_services(home: Home, kind: str) -> list[str]:
-    from agent.integrations.plugins.shelf import brought_services
+    from agent.integrations.plugins.shelf import plugin_service_names
 
-    return brought_services(home, Path.cwd(), kind)
+    return plugin_service_names(home, Path.cwd(), kind)

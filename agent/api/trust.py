@@ -26,7 +26,7 @@ from agent.integrations.hooks.session_hooks import HookConsent
 from agent.integrations.mcp.server_config import ServerAgreement
 from agent.integrations.plugins.consent import PluginConsent, PluginConsents
 from agent.integrations.plugins.installing import withdraw
-from agent.knowledge.context.quarantine import allowed_places, keep_back
+from agent.knowledge.context.quarantine import allowed_places, withdraw_approval
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile
 from agent.safety import grants
 
@@ -197,7 +197,7 @@ def _passages(home: Home) -> Iterator[TrustEntry]:
             key=digest,
             hash=digest,
             since=since,
-            take_back=partial(keep_back, home, digest),
+            take_back=partial(withdraw_approval, home, digest),
         )
 
 
@@ -218,7 +218,7 @@ def _grants(home: Home) -> Iterator[TrustEntry]:
 def _profiles(home: Home) -> Iterator[TrustEntry]:
     consent = ProfileConsent(home.browser_profiles)
 
-    for name in sorted(consent.agreed_names()):
+    for name in sorted(consent.approved_names()):
         yield TrustEntry(
             kind="profile",
             words="the browser profile",

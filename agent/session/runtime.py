@@ -134,7 +134,7 @@ async def open_engine(
             sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
             meaning=open_meaning(store, loaded.settings, loaded.environ),
         )
-        stream.subscribe(lambda _event: recall.stir(), *STORED)
+        stream.subscribe(lambda _event: recall.index_soon(), *STORED)
         closers[2:2] = [recall.close, start_sweep(home.copies, store)]
         base = SharedServices(
             options=options,

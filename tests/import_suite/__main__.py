@@ -17,7 +17,7 @@ from typing import Any
 from agent.core.messages import Message
 from agent.core.store.importing import SessionRecord
 from agent.core.store.nodes import Node
-from agent.integrations.migration.taking_over import look
+from agent.integrations.migration.taking_over import find_data
 from agent.knowledge.context.message_history import conversation
 from benchmarks.peers.catalogue import Missing
 from tests.import_suite.programs import PROGRAMS, Setting, install
@@ -70,7 +70,9 @@ def _try(name: str, bin: Path, count: int) -> tuple[int, int, list[str]]:
             problems += _make(name, setting, count)
         finally:
             model.close()
-        records = [session.read() for session in look(name, "", home / "none", {"HOME": folder}).sessions]
+        records = [
+            session.read() for session in find_data(name, "", home / "none", {"HOME": folder}).sessions
+        ]
         alike = 0
         for record in filter(None, records):
             difference = _difference(record, model)

@@ -9,7 +9,7 @@ from typing import Any
 from agent.core.home import Home
 from agent.integrations.plugins.installing import Agreement, PluginEnvironment, enable
 from agent.integrations.plugins.registrations import Registrations
-from agent.integrations.plugins.shelf import find
+from agent.integrations.plugins.shelf import find_plugins
 
 
 def write_plugin(folder: Path, handler: str, capabilities: str = "{}", **files: str) -> Path:
@@ -27,6 +27,6 @@ def write_plugin(folder: Path, handler: str, capabilities: str = "{}", **files: 
 async def agree_to(home: Path, workspace: Path, name: str, **more: Any) -> Registrations:
     """Agree to a plugin as a person would; what it registers."""
     around = PluginEnvironment.of(Home(home), workspace, dict(os.environ), "auto")
-    (shelved,) = [each for each in find(Home(home), workspace) if each.name == name]
+    (shelved,) = [each for each in find_plugins(Home(home), workspace) if each.name == name]
     unconfined = around.sandbox.name == "none"
     return await enable(shelved, around, Agreement(unconfined=unconfined, **more))

@@ -245,11 +245,11 @@ def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[st
     """Return names of toolsets and tools of MCP servers and plugins, which only open sessions register."""
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
-    from agent.integrations.plugins.shelf import find_agreed
+    from agent.integrations.plugins.shelf import find_approved_plugins
 
     declared = declared_servers(settings, home.servers, folder)
     servers = [each.config.name for each in declared.servers if each.usable]
-    on = [each for each in find_agreed(home, folder) if each.is_on]
+    on = [each for each in find_approved_plugins(home, folder) if each.is_on]
     plugins = [f"plugin-{each.name}" for each in on]
     tools = [tool.name for each in on if each.consent is not None for tool in each.consent.registered.tools]
     # A server is named as it calls itself or as its tools are called.

@@ -74,7 +74,7 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
 class ProfileConsent(ConsentFile):
     """The names of lasting profiles that the user approved. Browsers cannot write to that file."""
 
-    def agreed_names(self) -> frozenset[str]:
+    def approved_names(self) -> frozenset[str]:
         """Return the approved names."""
         names = self.data().get("profiles")
         return frozenset(each for each in (names if isinstance(names, list) else ()) if isinstance(each, str))
@@ -82,7 +82,7 @@ class ProfileConsent(ConsentFile):
     def agree(self, name: str) -> None:
         """Store the approval of a name. Raises `ConfigError`."""
         with self.change() as data:
-            data["profiles"] = sorted(self.agreed_names() | {name})
+            data["profiles"] = sorted(self.approved_names() | {name})
 
     def withdraw(self, name: str) -> bool:
         """Withdraw the approval of a name; the profile itself stays.
@@ -90,7 +90,7 @@ class ProfileConsent(ConsentFile):
         Returns False if the name was not approved. Raises `ConfigError`.
         """
         with self.change() as data:
-            agreed = self.agreed_names()
+            agreed = self.approved_names()
             data["profiles"] = sorted(agreed - {name})
         return name in agreed
 

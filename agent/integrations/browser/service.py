@@ -77,7 +77,7 @@ class SessionBrowsers:
         if (
             not name
             or self._backend() != "local"
-            or name in ProfileConsent(self._home.browser_profiles).agreed_names()
+            or name in ProfileConsent(self._home.browser_profiles).approved_names()
         ):
             return ""
         return name

@@ -37,7 +37,7 @@ _NOTES = ("[Request interrupted by user", "<task-notification>")
 _FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "MultiEdit": "write_file"}
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Claude Code in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")

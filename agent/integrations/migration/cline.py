@@ -29,7 +29,7 @@ _AROUND = re.compile(r"<(mode_notice|environment_details)>.*?</\1>", re.DOTALL)
 """The texts that the program adds to the user's messages."""
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Cline in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     data = root / "data" if (root / "data").is_dir() else root

@@ -44,7 +44,7 @@ _OWN = (
 """The beginnings of messages that the program wrote as the user."""
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Codex in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")

@@ -40,7 +40,7 @@ _HIDDEN = ("subagent", "tool")
 """Sources of sessions that were not conversations with the user."""
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Hermes Agent in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     try:

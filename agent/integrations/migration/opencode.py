@@ -46,7 +46,7 @@ Said = tuple[dict[str, Any], list[dict[str, Any]]]
 """A message and its parts."""
 
 
-def look(root: Path, settings: Path) -> Findings:
+def find_data(root: Path, settings: Path) -> Findings:
     """Return all data in OpenCode's data folder and settings folder that can be imported. Only reads."""
     reader, config_reader = ForeignFiles(root), ForeignFiles(settings)
     config: dict[str, Any] = {}

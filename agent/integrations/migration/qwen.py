@@ -26,7 +26,7 @@ HEAD = 40
 """The number of lines of a session that are read for its title."""
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Qwen Code in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")

@@ -47,7 +47,7 @@ SETTLED = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportOutcome:
     """The outcome for one item."""
 
     part: Part
@@ -58,7 +58,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Takeover:
+class Importer:
     """The import of findings into one home folder."""
 
     home: Home
@@ -68,7 +68,7 @@ class Takeover:
     setting: Setting
     """The folders that paths in rules are relative to."""
 
-    async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[Taken]:
+    async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[ImportOutcome]:
         """Import these parts, and yield the outcome of each item as soon as it is done."""
         if "sessions" in parts:
             here = await self.known_ids(findings.sessions)
@@ -95,72 +95,72 @@ class Takeover:
         records = [importing.SessionRecord(session.id) for session in sessions]
         return await self.store.database.read(lambda c: importing.known_sizes(c, records))
 
-    async def _session(self, session: ForeignSession, here: tuple[float, int] | None) -> Taken:
+    async def _session(self, session: ForeignSession, here: tuple[float, int] | None) -> ImportOutcome:
         if here is not None:
             note = await asyncio.to_thread(_growth, session, *here)
-            return Taken("sessions", session.title, False, f"is here already{note}")
+            return ImportOutcome("sessions", session.title, False, f"is here already{note}")
         try:
             record = await asyncio.to_thread(session.read)
             if record is None:
-                return Taken("sessions", session.title, False, "holds no messages")
+                return ImportOutcome("sessions", session.title, False, "holds no messages")
             await self.store.import_sessions([record])
         except (OSError, ValueError, HermesError) as error:
-            return Taken("sessions", session.title, False, short_text(str(error), 200))
+            return ImportOutcome("sessions", session.title, False, short_text(str(error), 200))
         left = f"; left out: {', '.join(record.left)}" if record.left else ""
         note = f"{plural(len(record.nodes), 'entry')} as {session.id}{left}"
-        return Taken("sessions", session.title, True, short_text(note, 400))
+        return ImportOutcome("sessions", session.title, True, short_text(note, 400))
 
-    async def _note(self, note: ForeignNote) -> AsyncIterator[Taken]:
+    async def _note(self, note: ForeignNote) -> AsyncIterator[ImportOutcome]:
         files = MemoryFiles(self.home.memories, Path(note.project) if note.project else Path.cwd())
         known = set[str]()
         try:
             known = set((await files.read(note.scope)).entries)
         except MemoryFileError as error:
-            yield Taken("memory", note.source.name, False, str(error))
+            yield ImportOutcome("memory", note.source.name, False, str(error))
             return
         for text in entries_of(note.text):
             name = short_text(" ".join(text.split()), 60)
             if text in known:
-                yield Taken("memory", name, False, "is noted already")
+                yield ImportOutcome("memory", name, False, "is noted already")
                 continue
             try:
                 await files.write(
                     note.scope, [MemoryOperation("add", text)], Origin(time.time(), by="person")
                 )
             except (MemoryWriteError, MemoryFileError) as error:
-                yield Taken("memory", name, False, short_text(str(error), 200))
+                yield ImportOutcome("memory", name, False, short_text(str(error), 200))
             else:
-                yield Taken("memory", name, True, f"in {note.scope}")
+                yield ImportOutcome("memory", name, True, f"in {note.scope}")
 
-    def _skill(self, folder: Path) -> Taken:
+    def _skill(self, folder: Path) -> ImportOutcome:
         try:
             with self.hub.candidate(str(folder)) as candidate:
                 require_allowed(candidate, force=False)
                 self.hub.installed.check_free(candidate, self.hub.installed.all())
                 row = self.hub.installed.install(candidate)
         except (HubError, HermesError) as error:
-            return Taken("skills", folder.name, False, short_text(str(error), 200))
-        return Taken("skills", row.name, True)
+            return ImportOutcome("skills", folder.name, False, short_text(str(error), 200))
+        return ImportOutcome("skills", row.name, True)
 
-    def _server(self, name: str, server: Mapping[str, object]) -> Taken:
+    def _server(self, name: str, server: Mapping[str, object]) -> ImportOutcome:
         if name in self.settings.mcp_servers:
-            return Taken("servers", name, False, "is configured already")
+            return ImportOutcome("servers", name, False, "is configured already")
         try:
             put_entry(self.home, ("mcp_servers", name), server)
         except HermesError as error:
-            return Taken("servers", name, False, short_text(str(error), 200))
-        return Taken("servers", name, True)
+            return ImportOutcome("servers", name, False, short_text(str(error), 200))
+        return ImportOutcome("servers", name, True)
 
-    def _rule(self, rule: str, verdict: RuleVerdict) -> Taken:
+    def _rule(self, rule: str, verdict: RuleVerdict) -> ImportOutcome:
         told = f"{rule}: {verdict}"
         try:
             edit = plan_rule(self.home, rule, verdict, self.setting)
             if edit.old is not None:
-                return Taken("permissions", told, False, f"stands here already, as {edit.old}")
+                return ImportOutcome("permissions", told, False, f"stands here already, as {edit.old}")
             edit.write()
         except HermesError as error:
-            return Taken("permissions", told, False, short_text(str(error), 200))
-        return Taken("permissions", told, True)
+            return ImportOutcome("permissions", told, False, short_text(str(error), 200))
+        return ImportOutcome("permissions", told, True)
 
 
 def _growth(session: ForeignSession, updated: float, count: int) -> str:
@@ -192,19 +192,19 @@ def entries_of(text: str) -> Iterator[str]:
             heading = []
 
 
-_LOOKS: Mapping[str, Callable[[Path], Findings]] = {
-    "claude": claude.look,
-    "codex": codex.look,
-    "hermes": hermes.look,
-    "gemini": gemini.look,
-    "pi": pi.look,
-    "vibe": vibe.look,
-    "cline": cline.look,
-    "qwen": qwen.look,
+_FINDERS: Mapping[str, Callable[[Path], Findings]] = {
+    "claude": claude.find_data,
+    "codex": codex.find_data,
+    "hermes": hermes.find_data,
+    "gemini": gemini.find_data,
+    "pi": pi.find_data,
+    "vibe": vibe.find_data,
+    "cline": cline.find_data,
+    "qwen": qwen.find_data,
 }
 
 
-def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Findings:
+def find_data(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Findings:
     """Return the data of an agent in the folder `given` or in its usual folder. Blocks.
 
     Raises `ConfigError` if the agent is unknown or the folder does not exist.
@@ -220,7 +220,7 @@ def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Find
         raise ConfigError(f"{root} is not a folder; name the folder of {agent} with --from.")
     if root.resolve() == home.resolve() and agent != "hermes":
         raise ConfigError(f"{root} is the home of this Hermes; name the folder of {agent}.")
-    return opencode.look(root, settings) if agent == "opencode" else _LOOKS[agent](root)
+    return opencode.find_data(root, settings) if agent == "opencode" else _FINDERS[agent](root)
 
 
 def places(home: Path, environ: Mapping[str, str]) -> dict[str, Path]:
@@ -253,11 +253,11 @@ def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) ->
 
 
 @asynccontextmanager
-async def open_takeover(
+async def open_importer(
     home: Home, environ: Mapping[str, str], here: Path, secrets: Mapping[str, str]
-) -> AsyncIterator[Takeover]:
+) -> AsyncIterator[Importer]:
     """Open an import into `home` for the block. `secrets` are masked in titles. Raises `HermesError`."""
     loaded = load(home, dict(environ), here)
     hub = open_hub(home, loaded.settings, loaded.environ, here)
     async with await Store.open(home.database, secrets=secrets) as store:
-        yield Takeover(home, store, loaded.settings, hub, Setting(here, home.root))
+        yield Importer(home, store, loaded.settings, hub, Setting(here, home.root))

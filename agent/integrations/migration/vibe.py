@@ -30,7 +30,7 @@ from agent.integrations.migration.transcript import (
 )
 
 
-def look(root: Path) -> Findings:
+def find_data(root: Path) -> Findings:
     """Return all data of Mistral Vibe in `root` that can be imported. Only reads."""
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")

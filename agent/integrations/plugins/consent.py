@@ -112,7 +112,7 @@ class AgreedFiles:
                     kept[name] = file
         return kept
 
-    def keep_only(self, digests: Iterable[str]) -> None:
+    def delete_others(self, digests: Iterable[str]) -> None:
         """Delete the stored files of plugins whose hash is not in `digests`."""
         wanted = {self._path(each).name for each in digests}
         with suppress(OSError):
@@ -222,4 +222,4 @@ class PluginConsents(ConsentFile):
 
     def _write(self, data: dict[str, Any], consents: Mapping[str, PluginConsent]) -> None:
         data["plugins"] = {folder: each.to_json() for folder, each in sorted(consents.items())}
-        self.texts.keep_only(each.digest for each in consents.values())
+        self.texts.delete_others(each.digest for each in consents.values())

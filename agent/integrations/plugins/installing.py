@@ -31,7 +31,7 @@ from agent.integrations.plugins.files import (
 from agent.integrations.plugins.package import PluginPackage, read_plugin, read_skill
 from agent.integrations.plugins.process import InProcessPlugin, PluginLaunch, PluginProcess, granted_paths
 from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, check_registrations
-from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder, find
+from agent.integrations.plugins.shelf import FoundPlugin, data_folder, find_plugins
 from agent.knowledge.skills.skill import SkillFormatError
 from agent.safety.sandbox.opening import SandboxMode, probe
 from tools.discovery import discover
@@ -109,7 +109,7 @@ class Agreement:
     """Whether its process may run if the machine has no sandbox."""
 
 
-def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
+def card(shelved: FoundPlugin, around: PluginEnvironment) -> Iterator[str]:
     """Yield what the user must know before approving a plugin, line by line. Reads the disk."""
     plugin = _usable(shelved)
     version = f" {plugin.version}" if plugin.version else ""
@@ -154,7 +154,7 @@ async def _all(_services: Sequence[RegisteredProvider]) -> bool:
 
 
 async def enable(
-    shelved: ShelvedPlugin,
+    shelved: FoundPlugin,
     around: PluginEnvironment,
     agreement: Agreement,
     taken: Collection[str] = (),
@@ -222,7 +222,7 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
     discover()
     others = [
         tool.name
-        for each in find(home, workspace)
+        for each in find_plugins(home, workspace)
         if each.is_on and each.consent is not None and each.folder != except_for
         for tool in each.consent.registered.tools
     ]
@@ -241,7 +241,7 @@ def withdraw(home: Home, folder: Path) -> bool:
 
 
 async def _register(
-    plugin: PluginPackage, shelved: ShelvedPlugin, around: PluginEnvironment, *, within: bool
+    plugin: PluginPackage, shelved: FoundPlugin, around: PluginEnvironment, *, within: bool
 ) -> Registrations:
     launch = around.launch(plugin, shelved.data)
     process = InProcessPlugin(launch) if within else PluginProcess(launch)
@@ -272,7 +272,7 @@ def _without_missing(plugin: PluginPackage, registered: Registrations) -> Regist
         try:
             real = inside(plugin.root, plugin.root / path)
             if not real.is_file() or real.suffix not in (".yaml", ".yml"):
-                raise OutsideError("it is not YAML file")
+                raise OutsideError("it is not a YAML file")
             looks.append(real.relative_to(plugin.root).as_posix())
         except OutsideError as error:
             skipped.append(SkippedPart(f"skin {brief(path)}", str(error)))
@@ -296,7 +296,7 @@ def _without_services(registered: Registrations) -> Registrations:
     return replace(registered, providers=(), skipped=(*registered.skipped, *skipped))
 
 
-def _usable(shelved: ShelvedPlugin) -> PluginPackage:
+def _usable(shelved: FoundPlugin) -> PluginPackage:
     if shelved.plugin is None or shelved.standing == "refused":
         raise PluginError(f"The plugin {shelved.name} cannot be used: {shelved.reason}.")
     return shelved.plugin
@@ -349,7 +349,7 @@ def put_in_place(home: Home, plugin: PluginPackage) -> Path:
     return target
 
 
-def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) -> None:
+def uninstall(home: Home, shelved: FoundPlugin, *, keep_data: bool = False) -> None:
     """Remove a plugin from the home folder, with approval and data. Raises `PluginError`."""
     if shelved.place != "home":
         where = "comes with the project" if shelved.place == "project" else "was installed by pip"

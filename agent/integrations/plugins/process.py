@@ -166,7 +166,7 @@ def plugin_policy(
     )
 
 
-def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
+def protect_git_files(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
     """Keep a plugin that may write to the workspace from creating files that make git run programs.
 
     The protection lasts until the returned function is called.
@@ -474,7 +474,7 @@ class PluginProcess:
         if launch.capabilities.hosts:
             self._network = PluginNetwork.open(launch.sandbox, launch.capabilities.hosts, launch.secrets)
         if launch.sandbox.name != "none":
-            self._let_go = gaps(launch.workspace, paths)
+            self._let_go = protect_git_files(launch.workspace, paths)
         return paths
 
     def _popen(self, paths: GrantedPaths, link: int, output: int) -> subprocess.Popen[bytes]:

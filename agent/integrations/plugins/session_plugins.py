@@ -20,7 +20,7 @@ from agent.integrations.plugins.registrations import (
     RegisteredTool,
     clean_data,
 )
-from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed, skill_folders
+from agent.integrations.plugins.shelf import FoundPlugin, find_approved_plugins, skill_folders
 from agent.knowledge.context.layer import PromptSection
 from tools.context import ToolContext
 from tools.registry import Describe, Handler, Registry
@@ -36,9 +36,7 @@ MOST_FAILURES = 3
 class PluginRunner:
     """The code of one plugin, as a session calls it. The process starts with the first request."""
 
-    def __init__(
-        self, shelved: ShelvedPlugin, around: PluginEnvironment, tell: Callable[[str], None]
-    ) -> None:
+    def __init__(self, shelved: FoundPlugin, around: PluginEnvironment, tell: Callable[[str], None]) -> None:
         """Set up the runner. `tell` receives a sentence if failures end the use of the plugin."""
         self.shelved = shelved
         self._around = around
@@ -312,7 +310,7 @@ class BroughtServer:
     server: PluginServer
 
 
-def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ...]:
+def servers_of_plugins(shelved: Iterable[FoundPlugin]) -> tuple[BroughtServer, ...]:
     """Return the MCP servers of plugins, ready to start. Pure."""
     return tuple(
         BroughtServer(each.name, each.plugin.root, each.data, server.expand(each.plugin.root, each.data))
@@ -326,7 +324,7 @@ class SessionPlugins:
     """The parts that the enabled plugins add to a session. They do not change while the session runs."""
 
     def __init__(
-        self, shelved: Sequence[ShelvedPlugin], around: PluginEnvironment, tell: Callable[[str], None]
+        self, shelved: Sequence[FoundPlugin], around: PluginEnvironment, tell: Callable[[str], None]
     ) -> None:
         """Set up the plugins. `tell` receives a sentence about each plugin that is no longer used."""
         self._shelved = [each for each in shelved if each.is_on]
@@ -389,7 +387,7 @@ class SessionPlugins:
 
     def servers(self) -> tuple[BroughtServer, ...]:
         """Return the plugins' MCP servers, ready to start."""
-        return brought_servers(self._shelved)
+        return servers_of_plugins(self._shelved)
 
     def commands(self) -> tuple[PluginCommand, ...]:
         """Return the plugins' slash commands."""
@@ -411,7 +409,7 @@ class SessionPlugins:
         """End all processes of the plugins."""
         await asyncio.gather(*(runner.aclose() for runner in self._runners.values()))
 
-    def _running(self) -> list[tuple[ShelvedPlugin, PluginRunner]]:
+    def _running(self) -> list[tuple[FoundPlugin, PluginRunner]]:
         return [(each, self._runners[each.name]) for each in self._shelved if each.name in self._runners]
 
     def _collected_commands(self) -> dict[str, tuple[PluginCommand, PluginRunner]]:
@@ -431,13 +429,13 @@ class SessionPlugins:
         return found
 
 
-def _changed_text(shelved: ShelvedPlugin) -> str:
+def _changed_text(shelved: FoundPlugin) -> str:
     changed = shelved.difference()
     named = ", ".join(changed[:3]) + (" and more" if len(changed) > 3 else "")
     return f"The plugin {shelved.name} is off: {shelved.reason} ({named})."
 
 
-def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
+def _why_not_run(shelved: FoundPlugin, around: PluginEnvironment) -> str:
     """Return a sentence on why a plugin's code does not run here; empty if it runs or if the plugin has
     none.
     """
@@ -454,4 +452,4 @@ def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
 
 def found_plugins(around: PluginEnvironment, tell: Callable[[str], None]) -> SessionPlugins:
     """Return the plugins of a session without starting any. Reads the disk."""
-    return SessionPlugins(find_agreed(around.home, around.workspace), around, tell)
+    return SessionPlugins(find_approved_plugins(around.home, around.workspace), around, tell)

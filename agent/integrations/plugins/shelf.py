@@ -38,7 +38,7 @@ PluginStanding = Literal["enabled", "disabled", "changed", "broken", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShelvedPlugin:
+class FoundPlugin:
     """A plugin, or a folder that should contain one, and whether it is used."""
 
     name: str
@@ -99,21 +99,21 @@ def installed_entry_points() -> Sequence[EntryPoint]:
     return tuple(entry_points(group=GROUP))
 
 
-def find(
+def find_plugins(
     home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]] = installed_entry_points
-) -> tuple[ShelvedPlugin, ...]:
+) -> tuple[FoundPlugin, ...]:
     """Return all plugins, those of the home folder first.
 
     Reads the disk, including all files of approved plugins.
     """
     agreed = PluginConsents(home.plugin_consent).read()
-    found: list[ShelvedPlugin] = []
+    found: list[FoundPlugin] = []
     names: dict[str, Path] = {}
     for folder, place, refused in _folders(home, workspace, packages):
-        each = _make_shelved(home, folder, place, agreed.get(str(folder)), refused)
+        each = _make_found(home, folder, place, agreed.get(str(folder)), refused)
         if each.plugin is not None and each.name in names:
             reason = f"its name is taken by the plugin in {brief(names[each.name], 300)}"
-            each = ShelvedPlugin(
+            each = FoundPlugin(
                 name=each.name,
                 folder=folder,
                 place=place,
@@ -128,18 +128,18 @@ def find(
     return tuple(found)
 
 
-def brought_services(home: Home, workspace: Path, kind: str) -> list[str]:
+def plugin_service_names(home: Home, workspace: Path, kind: str) -> list[str]:
     """Return the names of the enabled plugins' services of one kind. Reads the disk."""
     return [
         f"{each.name}.{service.name}"
-        for each in find_agreed(home, workspace)
+        for each in find_approved_plugins(home, workspace)
         if each.is_on and each.consent is not None
         for service in each.consent.registered.providers
         if service.kind == kind
     ]
 
 
-def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
+def find_approved_plugins(home: Home, workspace: Path) -> tuple[FoundPlugin, ...]:
     """Return the plugins for a session; empty if no plugin is approved.
 
     Installed packages are searched only if a plugin outside the home folder is approved.
@@ -150,16 +150,16 @@ def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
     own = Path(os.path.realpath(home.plugins))
     # Looking through all installed packages takes longer than anything else here.
     is_elsewhere = any(not folder.is_relative_to(own) for folder in agreed)
-    return find(home, workspace, installed_entry_points if is_elsewhere else tuple)
+    return find_plugins(home, workspace, installed_entry_points if is_elsewhere else tuple)
 
 
-def _make_shelved(
+def _make_found(
     home: Home, folder: Path, place: PluginPlace, consent: PluginConsent | None, refused: str
-) -> ShelvedPlugin:
+) -> FoundPlugin:
     name = brief(folder.name)
     if refused:
         data = data_folder(home, "none", folder, place)
-        return ShelvedPlugin(
+        return FoundPlugin(
             name=name, folder=folder, place=place, data=data, standing="refused", reason=refused
         )
     try:
@@ -169,9 +169,7 @@ def _make_shelved(
     except PluginError as error:
         data = data_folder(home, "none", folder, place)
         reason = str(error).rstrip(".")
-        return ShelvedPlugin(
-            name=name, folder=folder, place=place, data=data, standing="broken", reason=reason
-        )
+        return FoundPlugin(name=name, folder=folder, place=place, data=data, standing="broken", reason=reason)
     standing: PluginStanding = "enabled"
     reason = ""
     if consent is None:
@@ -179,7 +177,7 @@ def _make_shelved(
     elif consent.digest != digest(now or {}) or consent.name != plugin.name:
         reason = f"its files changed since it was agreed to; see `hermes plugin enable {plugin.name}`"
         standing = "changed"
-    return ShelvedPlugin(
+    return FoundPlugin(
         name=plugin.name,
         folder=folder,
         place=place,
@@ -279,7 +277,7 @@ class PluginDifference:
         return {"path": self.path, "change": self.change, "facts": list(self.facts), "diff": self.diff}
 
 
-def differences(home: Home, shelved: ShelvedPlugin) -> tuple[PluginDifference, ...]:
+def differences(home: Home, shelved: FoundPlugin) -> tuple[PluginDifference, ...]:
     """Return all files that changed since the approval; empty if the plugin was never approved."""
     if shelved.consent is None or shelved.hashes is None or shelved.plugin is None:
         return ()
@@ -379,7 +377,7 @@ def _short(line: str) -> str:
     return reveal(line)
 
 
-def skill_folders(shelved: Sequence[ShelvedPlugin]) -> tuple[Path, ...]:
+def skill_folders(shelved: Sequence[FoundPlugin]) -> tuple[Path, ...]:
     """Return the folder of each skill of the enabled plugins. Pure."""
     found: dict[Path, None] = {}
     for each in shelved:
@@ -397,7 +395,7 @@ def skill_catalog(
 
     `folders` are those of plugins; if it is None, they are looked up on disk.
     """
-    found = skill_folders(find_agreed(home, workspace)) if folders is None else tuple(folders)
+    found = skill_folders(find_approved_plugins(home, workspace)) if folders is None else tuple(folders)
     plain = catalog.skill_catalog(home, workspace, settings)
     if not found:
         return plain

@@ -46,14 +46,14 @@ _LONGEST_NOTE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class PluginAnswer:
     """The answer of a plugin's service: its data, and the content of the file it made."""
 
     said: Any
     data: bytes = b""
 
 
-class BroughtService(Protocol):
+class ServiceOfPlugin(Protocol):
     """One service of a plugin."""
 
     @property
@@ -66,7 +66,7 @@ class BroughtService(Protocol):
         """The hosts that the plugin declares. Data given to the service may be sent there."""
         ...
 
-    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
+    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> PluginAnswer:
         """Return the service's answer. Raises `ToolError`.
 
         `files`, each with extension and content, are written where the service can read them.
@@ -74,7 +74,7 @@ class BroughtService(Protocol):
         ...
 
 
-async def draw_picture(service: BroughtService, order: PictureRequest, permit: Permit) -> GeneratedFile:
+async def draw_picture(service: ServiceOfPlugin, order: PictureRequest, permit: Permit) -> GeneratedFile:
     """Return an image that a plugin's service generates, if permitted. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
@@ -87,7 +87,7 @@ async def draw_picture(service: BroughtService, order: PictureRequest, permit: P
     )
 
 
-async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> GeneratedFile:
+async def speak_text(service: ServiceOfPlugin, text: str, voice: str, permit: Permit) -> GeneratedFile:
     """Make a service read a text aloud, if permitted; return the sound. Raises `ToolError`."""
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
@@ -97,7 +97,7 @@ async def speak_text(service: BroughtService, text: str, voice: str, permit: Per
 
 
 async def transcribe_sound(
-    service: BroughtService, data: bytes, ending: str, language: str, permit: Permit
+    service: ServiceOfPlugin, data: bytes, ending: str, language: str, permit: Permit
 ) -> Mapping[str, Any]:
     """Make a service transcribe a recording, if permitted; return its text. Raises `ToolError`."""
     await permit(UseService(tool="transcribe", kind="hear", service=service.name, hosts=service.hosts))
@@ -109,11 +109,11 @@ async def transcribe_sound(
     return {"text": clean(text).strip(), "by": service.name}
 
 
-def _note(answer: Brought) -> str:
+def _note(answer: PluginAnswer) -> str:
     note = answer.said.get("note") if isinstance(answer.said, Mapping) else None
     return clean(note)[:_LONGEST_NOTE] if isinstance(note, str) else ""
 
 
-def _seed(answer: Brought) -> int | None:
+def _seed(answer: PluginAnswer) -> int | None:
     seed = answer.said.get("seed") if isinstance(answer.said, Mapping) else None
     return seed if isinstance(seed, int) and not isinstance(seed, bool) else None

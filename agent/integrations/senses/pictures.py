@@ -81,7 +81,7 @@ NO_WAY = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eyes:
+class VisionAccess:
     """The models and services that can analyse images."""
 
     sees: Callable[[], bool]
@@ -96,7 +96,9 @@ class Eyes:
     """Whether text recognition may be used."""
 
 
-async def analyze(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
+async def analyze(
+    eyes: VisionAccess, data: bytes, name: str, question: str, permit: Permit
+) -> Mapping[str, Any]:
     """Show an image to the model; if it cannot see, return an analysis or the text. Raises `ToolError`."""
     picture = await fit_apart(data)
     known = _facts(picture, name)
@@ -161,7 +163,7 @@ _NOTE = (
 )
 
 
-class Artist:
+class ImageGenerator:
     """The generation of images by the configured backend."""
 
     def __init__(

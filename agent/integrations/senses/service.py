@@ -18,10 +18,10 @@ from agent.integrations.senses.hearing import (
     recorder,
     whisper_is_installed,
 )
-from agent.integrations.senses.kinds import BroughtService, draw_picture, speak_text, transcribe_sound
+from agent.integrations.senses.kinds import ServiceOfPlugin, draw_picture, speak_text, transcribe_sound
 from agent.integrations.senses.messages import Chats, HomeDevices, Messenger
 from agent.integrations.senses.online import Online
-from agent.integrations.senses.pictures import Artist, Eyes, analyze, is_installed
+from agent.integrations.senses.pictures import ImageGenerator, VisionAccess, analyze, is_installed
 from agent.integrations.senses.speaking import Speaker, espeak, hibari_is_installed
 from tools.extras import add_hint
 from tools.results import ToolError
@@ -186,9 +186,9 @@ class AgentSenses(Senses):
         ready: Mapping[str, Readiness],
         online: Online,
         pay: Payment,
-        eyes: Eyes,
+        eyes: VisionAccess,
         chats: Chats,
-        brought: Mapping[str, BroughtService] | None = None,
+        brought: Mapping[str, ServiceOfPlugin] | None = None,
     ) -> None:
         """Set up the services. `brought` maps tools to services of plugins."""
         self._settings = settings
@@ -213,7 +213,7 @@ class AgentSenses(Senses):
         if (service := self._brought_service("image_generate", by)) is not None:
             progress(f"{service.name} draws")
             return await draw_picture(service, drawing, permit)
-        artist = Artist(self._settings.image, self._environ, self._online, self._pay)
+        artist = ImageGenerator(self._settings.image, self._environ, self._online, self._pay)
         return await artist.generate(by, drawing, permit, progress)
 
     async def speak(self, text: str, voice: str, permit: Permit) -> GeneratedFile:
@@ -242,7 +242,7 @@ class AgentSenses(Senses):
         messenger = Messenger(self._settings.messages.targets, self._environ, self._online, self._chats)
         return await messenger.send(target, text, title, permit, files)
 
-    def _brought_service(self, tool: str, by: str) -> BroughtService | None:
+    def _brought_service(self, tool: str, by: str) -> ServiceOfPlugin | None:
         """Return the plugin's service for a tool; None if the tool uses another backend."""
         service = self._brought.get(tool)
         return service if service is not None and service.name == by else None
@@ -268,7 +268,7 @@ class Dictation:
         self,
         loaded: LoadedSettings,
         environ: Mapping[str, str],
-        brought: BroughtService | None = None,
+        brought: ServiceOfPlugin | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Set up the dictation. `brought` is a plugin's transcription service; `close` ends what was started

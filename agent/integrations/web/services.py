@@ -130,7 +130,7 @@ def same_site(one: str, other: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonsWeb:
+class UserWeb:
     """The web services and permissions of a subcommand that the user runs."""
 
     services: WebServices
@@ -149,7 +149,7 @@ async def _yes(_action: Action) -> None:
 
 
 @asynccontextmanager
-async def persons_web(home: Home, folder: Path) -> AsyncIterator[PersonsWeb]:
+async def user_web(home: Home, folder: Path) -> AsyncIterator[UserWeb]:
     """Open the web services with `home`'s settings and rules for `folder`. Raises `HermesError`."""
     environ = dict(os.environ)
     loaded = load(home, environ, folder)
@@ -161,6 +161,6 @@ async def persons_web(home: Home, folder: Path) -> AsyncIterator[PersonsWeb]:
         secrets=known_secrets(loaded.environ),
     )
     try:
-        yield PersonsWeb(web, Permissions(home, folder, "oneshot"))
+        yield UserWeb(web, Permissions(home, folder, "oneshot"))
     finally:
         await web.close()

@@ -22,14 +22,14 @@ from agent.knowledge.context.message_history import (
     ContextFold,
     ReadFile,
     calls_of,
-    carried,
     elided_up_to,
     fold_text,
-    is_persons,
+    is_user_message,
     masked_nodes,
     newest_fold,
     read_files,
     sent_from,
+    shortened_messages,
     shown_in,
 )
 from agent.knowledge.injection import scan
@@ -153,7 +153,7 @@ def plan_fold(
     """
     start = tail_start(path, room.tail)
     folded = [node for node in path if node.id < start]
-    words = carried(folded, room.words, earlier.shortened if earlier is not None else None)
+    words = shortened_messages(folded, room.words, earlier.shortened if earlier is not None else None)
     files = read_files(folded, earlier.files if earlier is not None else ())
     return ContextFold(
         start=start,
@@ -324,7 +324,7 @@ def record_of(nodes: Sequence[Node], earlier: str, room: int) -> str:
 
 def _lines(nodes: Iterable[Node], cut: int) -> Iterable[str]:
     for node in nodes:
-        if is_persons(node):
+        if is_user_message(node):
             yield f"[user] {_shortened(node.content, cut)}"
         elif node.kind == "assistant":
             if node.content.strip():

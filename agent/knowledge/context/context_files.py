@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pathspec
 
-from agent.knowledge.context.quarantine import KeptPassage, quarantined
+from agent.knowledge.context.quarantine import KeptPassage, quarantine_passages
 from agent.knowledge.context.references import references
 from tools.files.access import CredentialGuard
 from tools.files.text_files import decode, mark_of
@@ -238,7 +238,7 @@ class ContextFile:
     notes: tuple[str, ...] = ()
     """Notes for the user on how the file is shown."""
 
-    def says_the_same(self, other: ContextFile) -> bool:
+    def has_same_text(self, other: ContextFile) -> bool:
         """Return whether both files have the same text, including text that is hidden from the model."""
         mine, theirs = ([each.digest for each in file.passages] for file in (self, other))
         return self.text == other.text and mine == theirs
@@ -296,7 +296,7 @@ def files_of_folders(
             taken_in = imports_of(file.path, root, text_of).files if file.name in IMPORTING else ()
             files = (file, *(read_context_file(path, limit, root, allowed) for path in taken_in))
             for each in files:
-                if each is not None and not any(each.says_the_same(other) for other in found):
+                if each is not None and not any(each.has_same_text(other) for other in found):
                     found.append(each)
         always = [rule.path for rule in rules_of([folder], root) if rule.always]
         found += [
@@ -337,7 +337,7 @@ def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[
     for piece, first in _pieces(text, limit, path):
         # Line by line, so that the lines keep their numbers.
         lines = [clean(line).replace("\n", " ") for line in piece.split("\n")]
-        plain, passages = quarantined("\n".join(lines), path.name, allowed, first)
+        plain, passages = quarantine_passages("\n".join(lines), path.name, allowed, first)
         shown.append(plain)
         kept += passages
     return ContextFile(path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept))

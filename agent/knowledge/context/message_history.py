@@ -39,7 +39,7 @@ _FENCE = lazy_pattern(r"^(```|~~~)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class PersonsWords:
+class UserMessage:
     """One message of the user, whole or shortened, as a fold contains it."""
 
     node: int
@@ -47,14 +47,14 @@ class PersonsWords:
     shortened: bool = False
 
 
-def is_persons(node: Node) -> bool:
+def is_user_message(node: Node) -> bool:
     """Return whether a node is a message written by the user."""
     return node.kind == "user" and node.data.get("origin", "prompt") in ORIGINS
 
 
-def carried(
+def shortened_messages(
     nodes: Sequence[Node], room: int, shortened: Mapping[int, str] | None = None
-) -> list[PersonsWords]:
+) -> list[UserMessage]:
     """Return the user's messages among `nodes`, oldest first, in at most `room` characters if possible.
 
     `shortened` are texts that already replace some messages, by node id. Even without any room the beginning
@@ -62,12 +62,12 @@ def carried(
     """
     before = shortened or {}
     words = [
-        PersonsWords(node.id, before.get(node.id, node.content), node.id in before)
+        UserMessage(node.id, before.get(node.id, node.content), node.id in before)
         for node in nodes
-        if is_persons(node)
+        if is_user_message(node)
     ]
     over = sum(len(each.text) for each in words) - room
-    steps: tuple[tuple[Callable[[str], bool], Callable[[PersonsWords], str]], ...] = (
+    steps: tuple[tuple[Callable[[str], bool], Callable[[UserMessage], str]], ...] = (
         (_has_paste, _without_pastes),
         (_has_long_line, _without_long_lines),
         (lambda text: len(text) > LONG, _beginning),
@@ -81,7 +81,7 @@ def carried(
                 text = shortened_text(each)
                 if len(text) < len(each.text):
                     over -= len(each.text) - len(text)
-                    words[at] = PersonsWords(each.node, text, shortened=True)
+                    words[at] = UserMessage(each.node, text, shortened=True)
     return words
 
 
@@ -116,7 +116,7 @@ def _has_paste(text: str) -> bool:
     return len(text) > PASTE and any(len(block) > PASTE for block in _blocks(text))
 
 
-def _without_pastes(words: PersonsWords) -> str:
+def _without_pastes(words: UserMessage) -> str:
     """Return the message with pasted blocks cut to their beginning and a marker; neighbours share one."""
     kept: list[str] = []
     gone = 0
@@ -145,7 +145,7 @@ def _has_long_line(text: str) -> bool:
     return any(len(line) > EXCERPT for line in text.split("\n"))
 
 
-def _without_long_lines(words: PersonsWords) -> str:
+def _without_long_lines(words: UserMessage) -> str:
     """Return the message with long lines cut to their beginnings, and at the end a marker if any were."""
     lines = words.text.split("\n")
     shown = [line if len(line) <= EXCERPT or MARK in line else f"{line[:BEGINNING]}…" for line in lines]
@@ -153,7 +153,7 @@ def _without_long_lines(words: PersonsWords) -> str:
     return "\n".join([*shown, mark(gone, words.node)]) if gone else words.text
 
 
-def _beginning(words: PersonsWords) -> str:
+def _beginning(words: UserMessage) -> str:
     """Return the beginning of a message, and a marker for the rest."""
     start = words.text[:EXCERPT]
     return f"{start}… {mark(len(words.text) - len(start), words.node)}"
@@ -238,7 +238,7 @@ def read_files(path: Sequence[Node], known: Iterable[ReadFile] = ()) -> list[Rea
     found: dict[str, ReadFile] = {}
     why = asked = ""
     for node in path:
-        if is_persons(node):
+        if is_user_message(node):
             asked = _line(node.content)
         elif node.kind == "assistant" and node.data.get("calls"):
             why = _line(node.content) or asked or why
@@ -395,12 +395,12 @@ def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
     return None
 
 
-def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
+def words_of(fold: ContextFold, path: Sequence[Node]) -> list[UserMessage]:
     """Return the user's messages before the fold, in the form in which the fold contains them."""
     return [
-        PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
+        UserMessage(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
         for node in (labelled(path, "user") if fold.words else ())
-        if node.id < fold.start and is_persons(node)
+        if node.id < fold.start and is_user_message(node)
     ]
 
 

@@ -106,7 +106,7 @@ def digest_of(text: str) -> str:
     return sha256(text.strip().encode("utf-8", "replace")).hexdigest()
 
 
-def quarantined(
+def quarantine_passages(
     text: str, file: str, allowed: Collection[str] = (), first: int = 1
 ) -> tuple[str, tuple[KeptPassage, ...]]:
     """Return the text with a notice in place of each passage to hide, and the hidden passages. Pure.
@@ -217,7 +217,7 @@ def allowed_places(home: Home) -> Mapping[str, str]:
     return places
 
 
-def let_in(home: Home, passage: KeptPassage) -> None:
+def approve_passage(home: Home, passage: KeptPassage) -> None:
     """Approve a passage in every file, from the next session on. Raises `ConfigError`."""
     folder = private_folder(home.passages)
     if _NAME.fullmatch(passage.digest) is None:
@@ -228,7 +228,7 @@ def let_in(home: Home, passage: KeptPassage) -> None:
         raise ConfigError(f"Cannot write to {folder}: {error.strerror or error}.") from error
 
 
-def keep_back(home: Home, digest: str) -> bool:
+def withdraw_approval(home: Home, digest: str) -> bool:
     """Withdraw the approval of a passage; return False if it was not approved. Raises `ConfigError`."""
     if digest not in allowed_passages(home):
         return False

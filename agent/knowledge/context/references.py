@@ -99,7 +99,7 @@ def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
     return (*blocks, (opened.start(), end)) if opened is not None else tuple(blocks)
 
 
-def without(text: str, found: tuple[Reference, ...]) -> str:
+def without_references(text: str, found: tuple[Reference, ...]) -> str:
     """Return the message without its references, for models that receive the referenced contents
     separately.
     """

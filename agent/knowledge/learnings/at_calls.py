@@ -267,7 +267,7 @@ class CallLearnings:
             self._needless.add(learning.id)
             await self._store.add_outcome(learning.id, refuted=1)
         if self._open:
-            await self._mend()
+            await self._store_fixes()
 
     async def _confirm_held(self, made: MadeCall) -> set[int]:
         """Confirm learnings whose fix worked after a held-back call; return the ids of all that are settled
@@ -275,7 +275,7 @@ class CallLearnings:
         """
         settled: set[int] = set()
         for number, held in list(self._held.items()):
-            confirmed = self._came_of(held, made)
+            confirmed = self._settles(held, made)
             if confirmed is None:
                 continue
             del self._held[number]
@@ -284,7 +284,7 @@ class CallLearnings:
                 await self._store.add_outcome(number, confirmed=1)
         return settled
 
-    def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
+    def _settles(self, held: _Held, made: MadeCall) -> bool | None:
         """Return True if a successful call confirms a held-back learning, False if it settles it otherwise;
         None if undecided.
         """
@@ -311,7 +311,7 @@ class CallLearnings:
         failed = self._around.call_of(learning)
         return failed is not None and same_aim(failed, made.form)
 
-    async def _mend(self) -> None:
+    async def _store_fixes(self) -> None:
         """Store the fix of this turn's failures, if the last call fixed them."""
         calls = list(self._turn)
         places = {id(made): at for at, made in enumerate(calls)}

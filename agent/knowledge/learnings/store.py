@@ -38,7 +38,7 @@ _NAMES = tuple(field.name for field in fields(Learning))
 _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * (len(_NAMES) - 1))
 _SETS = ", ".join(f"{name} = ?" for name in _NAMES[1:])
-_SCANNED = 500
+_MOST_OF_PROGRAM = 500
 """The maximum number of learnings about programs that are read at once."""
 _TEXTS = ("pattern", "error_type", "fix", "context", "error", "program", "subcommand", "session")
 _TITLES = {"pattern": "pattern", "error_type": "name of the error", "fix": "fix", "context": "context"}
@@ -82,7 +82,7 @@ class LearningStore:
             f"WHERE project IN (?, ?) AND program IN ({_marks(programs)}) AND status = 'learning' "
             "AND origin != 'observed' ORDER BY confirmed DESC, id DESC LIMIT ?"
         )
-        values = (self.project, EVERYWHERE, *programs, _SCANNED)
+        values = (self.project, EVERYWHERE, *programs, _MOST_OF_PROGRAM)
         return await self._database.read(lambda c: _select(c, query, values))
 
     async def keep(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:

@@ -222,7 +222,7 @@ class Meaning:
     async def is_up_to_date(self) -> bool:
         """Return whether this process knows that every message has a vector."""
         return bool(self._reached) and (
-            await self._store.database.read(message_index.newest) == self._reached
+            await self._store.database.read(message_index.highest_node) == self._reached
         )
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
@@ -245,7 +245,7 @@ class Meaning:
         before = await database.read(mark)
         if before.space != space:
             before = await database.write(lambda c: begin(c, space))
-        messages = await self._store.database.read(lambda c: message_index.after(c, before.node))
+        messages = await self._store.database.read(lambda c: message_index.nodes_after(c, before.node))
         if not messages:
             self._reached = before.node
             return False
@@ -274,13 +274,13 @@ class Meaning:
         """Delete vectors that belong to another store or to deleted sessions."""
         node, created, _space = await database.read(mark)
         source = self._store.database
-        newest = await source.read(message_index.newest)
-        moment = await source.read(lambda c: message_index.moment_of(c, node))
+        newest = await source.read(message_index.highest_node)
+        moment = await source.read(lambda c: message_index.written_at(c, node))
         if node > newest or (moment is not None and moment != created):
             await database.write(clear)
             return
         known = await database.read(sessions)
-        gone = await source.read(lambda c: message_index.without(c, known))
+        gone = await source.read(lambda c: message_index.deleted_sessions(c, known))
         if gone:
             await database.write(lambda c: remove(c, gone))
 

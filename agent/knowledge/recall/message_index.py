@@ -41,7 +41,7 @@ _COLUMNS = (
 )
 
 
-def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
+def nodes_after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
     """Return a limited number of the nodes after `node`, in writing order; empty if there are none."""
     gone = {name for (name,) in connection.execute("SELECT session FROM discarded")}
     found: list[IndexedMessage] = []
@@ -87,7 +87,7 @@ def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | 
     return None
 
 
-def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
+def last_messages(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
     """Return the last two messages of a path up to and including `node`, oldest first."""
     found: list[IndexedMessage] = []
     at: int | None = _searchable_node(connection, node)
@@ -117,25 +117,25 @@ def indexed_texts(
     return [(position, indexed_text(texts[node], created)) for position, node, created in places]
 
 
-def newest(connection: sqlite3.Connection) -> int:
+def highest_node(connection: sqlite3.Connection) -> int:
     """Return the highest node id ever used."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     return row[0] if row else 0
 
 
-def moment_of(connection: sqlite3.Connection, node: int) -> float | None:
+def written_at(connection: sqlite3.Connection, node: int) -> float | None:
     """Return the time when a node was written; None if it does not exist."""
     row = connection.execute("SELECT created FROM nodes WHERE id = ?", (node,)).fetchone()
     return row[0] if row else None
 
 
-def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
+def deleted_sessions(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
     """Return the sessions among `names` that no longer exist."""
     there = {name for (name,) in connection.execute("SELECT id FROM sessions")}
     return [name for name in names if name not in there]
 
 
-def _of_sessions(filters: Filters) -> Filters:
+def _session_filters(filters: Filters) -> Filters:
     return Filters(
         session=filters.session,
         session_begins=filters.session_begins,
@@ -146,17 +146,17 @@ def _of_sessions(filters: Filters) -> Filters:
 
 def narrows_sessions(filters: Filters) -> bool:
     """Return whether filters exclude whole sessions. Pure."""
-    return bool(_of_sessions(filters))
+    return bool(_session_filters(filters))
 
 
 def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
     """Return the sessions that pass the filters."""
-    conditions, values = conditions_of(_of_sessions(filters))
+    conditions, values = conditions_of(_session_filters(filters))
     where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
     return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]
 
 
-def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
+def matching_nodes(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
     """Return the session of each node that passes the filters and whose session exists."""
     conditions, values = conditions_of(filters)
     where = "".join(f" AND {condition}" for condition in conditions)
@@ -345,7 +345,7 @@ class MessageIndex:
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
         """Index new messages for at most `seconds`; return whether none are left. Raises `StoreError`."""
-        if self._reached and await self._store.database.read(newest) == self._reached:
+        if self._reached and await self._store.database.read(highest_node) == self._reached:
             return True
         give_up = time.monotonic() + seconds
         while await self._step():
@@ -377,18 +377,18 @@ class MessageIndex:
         least = max(int(len(texts) * _COMMON), 2)
         for word in (await asyncio.to_thread(common_words, texts, least))[:_WARMED]:
             await self._file.run_repairing(
-                lambda database, word=word: database.read(lambda c: self._learn(c, word))
+                lambda database, word=word: database.read(lambda c: self._load_word(c, word))
             )
             await asyncio.sleep(rest)
 
-    def _learn(self, connection: sqlite3.Connection, word: str) -> None:
+    def _load_word(self, connection: sqlite3.Connection, word: str) -> None:
         self._remembered.as_of(connection, tables.mark(connection))
         self._remembered.places(connection, word)
 
     async def progress(self) -> tuple[int, int]:
         """Return the ids of the last indexed node and of the newest node."""
         mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
-        return mark.node, await self._store.database.read(newest)
+        return mark.node, await self._store.database.read(highest_node)
 
     async def _step(self) -> bool:
         """Index some messages; return False when none are left."""
@@ -398,14 +398,14 @@ class MessageIndex:
     async def _add_some(self, database: Database) -> bool:
         before = await database.read(tables.mark)
         source = self._store.database
-        messages = await source.read(lambda c: after(c, before.node))
+        messages = await source.read(lambda c: nodes_after(c, before.node))
         if not messages:
             self._reached = before.node
             return False
         waited = {each.before for each in messages if each.before is not None}
         ends = await database.read(lambda c: tables.lines_ending(c, waited))
         starts = scoring.waited_for(messages, ends)
-        earlier = {node: await source.read(lambda c, node=node: up_to(c, node)) for node in starts}
+        earlier = {node: await source.read(lambda c, node=node: last_messages(c, node)) for node in starts}
         plan = await asyncio.to_thread(scoring.plan_positions, messages, ends, before.lines, earlier)
         reached = (messages[-1].node, messages[-1].created)
         await database.write(lambda c: tables.add(c, before, reached, plan.rows, plan.lines))
@@ -469,7 +469,7 @@ class MessageIndex:
             known = tables.places_at(connection, [each.position for each in close])
             rarities = {each.word: each.rarity for each in read}
             possible = scoring.possible(words, rarities, mark.rows)
-            return FoundMessages(_by_node(close, known, moment), rarities, possible)
+            return FoundMessages(_best_by_node(close, known, moment), rarities, possible)
 
         return await self._file.run_repairing(lambda database: database.read(search))
 
@@ -479,18 +479,18 @@ class MessageIndex:
         """Clear the index if it belongs to another store, or remove deleted sessions from it."""
         node, created = await database.read(tables.marked)
         source = self._store.database
-        last = await source.read(newest)
-        moment = await source.read(lambda c: moment_of(c, node))
+        last = await source.read(highest_node)
+        moment = await source.read(lambda c: written_at(c, node))
         if node > last or (moment is not None and moment != created):
             await database.write(tables.clear)
             return
         known = await database.read(tables.sessions)
-        gone = await source.read(lambda c: without(c, known))
+        gone = await source.read(lambda c: deleted_sessions(c, known))
         if gone:
             await self._remove(database, gone)
 
 
-def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
+def _best_by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
     """Return each message once, at its best position, best first."""
     best: dict[int, tuple[float, Scored]] = {}
     for each in found:

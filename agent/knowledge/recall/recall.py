@@ -29,7 +29,7 @@ from agent.errors import HermesError, StoreError
 from agent.knowledge.recall import message_index, scoring
 from agent.knowledge.recall.message_index import FoundMessages, MessageIndex
 from agent.knowledge.recall.scoring import words_of
-from agent.knowledge.recall.sources import Passage, RecallSource, Shelf
+from agent.knowledge.recall.sources import Passage, PassageIndex, RecallSource
 from tools.context import FoundMessage, FoundNote, FoundSession, SessionSearch
 from tools.extras import add_hint
 from tools.kit.lazy_pattern import lazy_pattern
@@ -50,20 +50,20 @@ _REST, _SLICE = 0.002, 0.5
 """Seconds between two steps, for other work, and for making vectors before new messages are indexed."""
 
 
-class Upkeep:
+class BackgroundIndexer:
     """The background indexing of messages soon after they are written. Must be used in one event loop."""
 
     def __init__(self, index: MessageIndex, meaning: Meaning | None) -> None:
         self._index = index
         self._meaning = meaning
         self._task: asyncio.Task[None] | None = None
-        self._stirred = asyncio.Event()
+        self._requested = asyncio.Event()
 
-    def stir(self) -> None:
+    def index_soon(self) -> None:
         """Request that new messages are indexed in the background; return at once."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_up())
-        self._stirred.set()
+        self._requested.set()
 
     async def close(self) -> None:
         """Stop indexing; what is left is indexed after the next start."""
@@ -74,9 +74,9 @@ class Upkeep:
 
     async def _keep_up(self) -> None:
         while True:
-            await self._stirred.wait()
+            await self._requested.wait()
             await asyncio.sleep(_PAUSE)
-            self._stirred.clear()
+            self._requested.clear()
             try:
                 await self._index.catch_up(seconds=float("inf"), rest=_REST)
                 await self._index.warm_up(rest=_REST)
@@ -90,7 +90,7 @@ class Upkeep:
         """Wait a few seconds; return whether no new message arrived, so that vectors can be made."""
         try:
             async with asyncio.timeout(_MEANING_PAUSE):
-                await self._stirred.wait()
+                await self._requested.wait()
         except TimeoutError:
             return True
         return False
@@ -98,7 +98,7 @@ class Upkeep:
     async def _add_meaning(self, meaning: Meaning) -> None:
         """Make at least some vectors; stop when none are left or new messages arrive."""
         while not await meaning.catch_up(seconds=_SLICE, rest=_REST):
-            if self._stirred.is_set():
+            if self._requested.is_set():
                 return
 
 
@@ -188,18 +188,18 @@ class Recall:
         self._sources = tuple(sources)
         self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
         """The passages of each source when it was last read, with the time."""
-        self._shelves = {source.name: Shelf() for source in self._sources}
+        self._shelves = {source.name: PassageIndex() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
-        self._upkeep = Upkeep(self.index, meaning)
+        self._upkeep = BackgroundIndexer(self.index, meaning)
 
     @property
     def source_names(self) -> tuple[str, ...]:
         """The names of the sources that are searched."""
         return (MESSAGES, *(source.name for source in self._sources))
 
-    def stir(self) -> None:
+    def index_soon(self) -> None:
         """Have new messages indexed soon in the background. Must be called on the event loop."""
-        self._upkeep.stir()
+        self._upkeep.index_soon()
 
     async def close(self) -> None:
         """Stop indexing, and close the files of the index and the vectors."""
@@ -411,7 +411,7 @@ class Recall:
         for start in range(0, len(found), _AT_ONCE):
             some = found[start : start + _AT_ONCE]
             nodes = [each.node for each in some]
-            sessions = await database.read(lambda c, n=nodes: message_index.let_through(c, filters, n))
+            sessions = await database.read(lambda c, n=nodes: message_index.matching_nodes(c, filters, n))
             if paths is not None:
                 held = set(await finding.on_branches(database, paths, sorted(sessions)))
                 sessions = {node: session for node, session in sessions.items() if node in held}

@@ -58,7 +58,7 @@ def _move_mask(lines: int, by: int) -> int:
     return joined([mask] * lines)
 
 
-class Sums:
+class BitCounters:
     """One sum of small integers for each bit position, all computed at once."""
 
     def __init__(self) -> None:
@@ -263,7 +263,7 @@ class WordPlaces:
             return list(itemgetter(*chosen)(masks))
         return [masks[line] if line < end else 0 for line in chosen]
 
-    def take_in(self, positions: Sequence[int]) -> None:
+    def add(self, positions: Sequence[int]) -> None:
         """Add positions; those that are already included have no effect."""
         for position in positions:
             line, bit = position >> PLACES, 1 << (position & (WIDTH - 1))
@@ -330,7 +330,7 @@ class Remembered:
             self._bytes -= _size(kept.places)
             new = self._additions[kept.additions :]
             between = (min(low for low, _ in new), max(high for _, high in new))
-            kept.places.take_in(_positions(connection, word, between))
+            kept.places.add(_positions(connection, word, between))
             kept.additions = len(self._additions)
             self._bytes += _size(kept.places)
         self._kept[word] = kept
@@ -488,7 +488,7 @@ def score_places(
 
 def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int | None) -> list[int]:
     """Return up to `most` lines that contain most of a question; of equal ones the newest."""
-    sums = Sums()
+    sums = BitCounters()
     held = 0
     weights = _whole([gain + _STRETCH * tells for _, gain, tells in told])
     for (each, _, _), weight in zip(told, weights, strict=True):
@@ -500,7 +500,7 @@ def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int
 
 def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
     """Return, as bits, the places in the chosen lines that should be scored exactly."""
-    sums = Sums()
+    sums = BitCounters()
     reached = 0
     gains = _whole([each.gain for each in rated])
     lasting = _whole([_STRETCH * each.tells for each in rated], max(each.gain for each in rated))

@@ -63,7 +63,7 @@ _MOST = 100
 """The maximum number of hits from one source."""
 
 
-class Shelf:
+class PassageIndex:
     """An index of the words in a source's passages, cached until the passages change."""
 
     def __init__(self) -> None:

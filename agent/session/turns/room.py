@@ -36,7 +36,13 @@ from agent.knowledge.context.compaction import (
     size_of,
     summary_task,
 )
-from agent.knowledge.context.message_history import ContextFold, ReadFile, is_persons, newest_fold, read_files
+from agent.knowledge.context.message_history import (
+    ContextFold,
+    ReadFile,
+    is_user_message,
+    newest_fold,
+    read_files,
+)
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import ASIDE, ModelRoute, ask_aside
 from agent.model.usage import Meter
@@ -221,7 +227,7 @@ class ContextRoom:
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
         """Warn that no fold is possible so soon; mask results. Raises `ModelError` if that is not enough."""
         path = await self._session.whole_path()
-        asked = max((node.id for node in path if is_persons(node)), default=0)
+        asked = max((node.id for node in path if is_user_message(node)), default=0)
         if asked > self._told_at:
             self._told_at = asked
             words = (
@@ -375,7 +381,9 @@ class ContextRoom:
         if found is None or not found[1].automatic:
             return False
         since = [node for node in path if node.id > found[0].id]
-        return sum(node.kind == "assistant" for node in since) < APART and not any(map(is_persons, since))
+        return sum(node.kind == "assistant" for node in since) < APART and not any(
+            map(is_user_message, since)
+        )
 
     def _failed_lately(self) -> bool:
         """Return whether a summary was unusable within the last few requests."""

@@ -146,10 +146,10 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
     """Return the name of the plugin service that stores this workspace's notes; empty if files do. Reads the
     disk.
     """
-    from agent.integrations.plugins.shelf import brought_services
+    from agent.integrations.plugins.shelf import plugin_service_names
 
     wanted = settings.memory.provider
-    brought = [] if wanted == FILES else brought_services(home, workspace, "memory")
+    brought = [] if wanted == FILES else plugin_service_names(home, workspace, "memory")
     return next((name for name in brought if wanted in (AUTO, name)), "")
 
 

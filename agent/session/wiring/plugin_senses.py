@@ -18,7 +18,7 @@ from agent.core.home import private_folder
 from agent.integrations.plugins.files import PluginFailedError
 from agent.integrations.plugins.process import MAKING
 from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlugins
-from agent.integrations.senses.kinds import Brought
+from agent.integrations.senses.kinds import PluginAnswer
 from tools.kit.files import write_new
 from tools.results import ToolError
 from tools.text.words import brief
@@ -45,13 +45,13 @@ class PluginService:
     def hosts(self) -> str:
         return ", ".join(self.runner.hosts)
 
-    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
+    async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> PluginAnswer:
         folder = await asyncio.to_thread(_Folder.create, self.runner.shelved.data)
         try:
             paths = await asyncio.to_thread(folder.lay, files)
             asked = {**given, "files": paths, "folder": str(folder.path)}
             said = await self.runner.ask("provider", f"{self.kind} {self.provider}", asked, MAKING)
-            return Brought(said, await asyncio.to_thread(self._bytes, folder, said))
+            return PluginAnswer(said, await asyncio.to_thread(self._bytes, folder, said))
         except PluginFailedError as error:
             raise ToolError(str(error)) from error
         finally:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from agent.core.home import Home
 from agent.integrations.mcp.server_config import DeclaredServer, DeclaredServers, ServerConfig, Transport
-from agent.integrations.plugins.session_plugins import BroughtServer, brought_servers
-from agent.integrations.plugins.shelf import find
+from agent.integrations.plugins.session_plugins import BroughtServer, servers_of_plugins
+from agent.integrations.plugins.shelf import find_plugins
 
 _TRANSPORTS: dict[str, Transport] = {"stdio": "stdio", "streamable-http": "http", "sse": "sse"}
 _LONGEST = 64
@@ -54,7 +54,7 @@ def plugin_servers(
 
 def with_plugin_servers(declared: DeclaredServers, home: Home, workspace: Path) -> DeclaredServers:
     """Return the servers with those of enabled plugins added. Reads the disk, but starts no process."""
-    shelved = [each for each in find(home, workspace) if each.is_on]
+    shelved = [each for each in find_plugins(home, workspace) if each.is_on]
     taken = {each.config.name for each in declared.servers}
-    found, problems = plugin_servers(brought_servers(shelved), taken)
+    found, problems = plugin_servers(servers_of_plugins(shelved), taken)
     return replace(declared, servers=(*declared.servers, *found), problems=(*declared.problems, *problems))

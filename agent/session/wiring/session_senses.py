@@ -49,7 +49,7 @@ class SessionSenses:
         # The `WebClient` and its libraries are imported on first use.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats
-        from agent.integrations.senses.pictures import Eyes
+        from agent.integrations.senses.pictures import VisionAccess
         from agent.session.spending.metering import ServiceAccount
 
         base, metering = self._base, self._talk.metering
@@ -66,7 +66,7 @@ class SessionSenses:
             voice = await self._voice(vision.model)
             return metering.routes(voice.routes[:1])[0]
 
-        eyes = Eyes(
+        eyes = VisionAccess(
             sees=lambda: sees and routes[0].spoken.current.images.taken,
             show=lambda text, image: turn_queue.remember(text, images=(image,)),
             store=AttachmentStore(base.home.attachments),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent.integrations.plugins.installing import Agreement, PluginEnvironment
     from agent.integrations.plugins.package import PluginPackage
     from agent.integrations.plugins.registrations import RegisteredProvider, Registrations
-    from agent.integrations.plugins.shelf import ShelvedPlugin
+    from agent.integrations.plugins.shelf import FoundPlugin
 
 
 DESCRIPTION = (
@@ -90,10 +90,10 @@ def _add_test(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.integrations.plugins.shelf import differences, find
+    from agent.integrations.plugins.shelf import differences, find_plugins
 
     home = Home.locate()
-    found = find(home, Path.cwd())
+    found = find_plugins(home, Path.cwd())
     if args.as_json:
         shown = [
             each.to_json() | {"differences": [one.to_json() for one in differences(home, each)]}
@@ -108,7 +108,7 @@ def _list(args: argparse.Namespace) -> None:
         say("There are no plugins; docs/plugins.md shows how to get or write one.")
 
 
-def _lines(each: ShelvedPlugin) -> list[str]:
+def _lines(each: FoundPlugin) -> list[str]:
     version = f" {each.plugin.version}" if each.plugin is not None and each.plugin.version else ""
     where = f"({each.place}, {each.standing}) {from_home(each.folder)}"
     lines = [f"{glyph(each.standing)} {each.name}{version} {where}"]
@@ -143,11 +143,11 @@ def _inspect(args: argparse.Namespace) -> None:
 def _install(args: argparse.Namespace) -> None:
     from agent.integrations.plugins.files import PluginError, is_name
     from agent.integrations.plugins.installing import put_in_place, stage_copy
-    from agent.integrations.plugins.shelf import find
+    from agent.integrations.plugins.shelf import find_plugins
 
     home = Home.locate()
     if not Path(args.source).is_dir():
-        for each in find(home, Path.cwd()):
+        for each in find_plugins(home, Path.cwd()):
             if each.place == "pip" and each.name == args.source:
                 return _agree(each, args, home)
         reason = (
@@ -157,7 +157,7 @@ def _install(args: argparse.Namespace) -> None:
             raise PluginError(f"{reason}; install it with pip beside Hermes, and then run this again.")
         raise PluginError(f"{reason}; give one of the two.")
     with stage_copy(home, Path(args.source)) as plugin:
-        before = next((each for each in find(home, Path.cwd()) if each.name == plugin.name), None)
+        before = next((each for each in find_plugins(home, Path.cwd()) if each.name == plugin.name), None)
         if before is not None and before.place != "home":
             raise PluginError(f"The name {plugin.name} is taken by the plugin in {from_home(before.folder)}.")
         shown = replace(_unapproved_plugin(plugin, home), folder=Path(args.source).resolve())
@@ -173,7 +173,7 @@ def _enable(args: argparse.Namespace) -> None:
     return _agree(_find_plugin(home, args.name), args, home)
 
 
-def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
+def _agree(shelved: FoundPlugin, args: argparse.Namespace, home: Home) -> None:
     from agent.integrations.plugins.files import hashes
 
     if shelved.hashes is None and shelved.plugin is not None:
@@ -183,7 +183,7 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None
     return _write_down(shelved, args, home)
 
 
-def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
+def _show_and_ask(shelved: FoundPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
     """Show what the plugin brings and may do, and ask for approval. Raises `ConfigError` if it is refused."""
     from agent.integrations.plugins.installing import card
     from agent.integrations.plugins.shelf import differences, lines_of
@@ -213,7 +213,7 @@ class _DeclinedError(ConfigError):
     exit_code = ExitCode.DENIED
 
 
-def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
+def _write_down(shelved: FoundPlugin, args: argparse.Namespace, home: Home) -> None:
     from agent.integrations.plugins.installing import Agreement, enable, taken_names
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
@@ -301,24 +301,24 @@ def _test(args: argparse.Namespace) -> int:
     return int(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
+def _find_plugin(home: Home, name: str) -> FoundPlugin:
     """Return the plugin called `name`. Raises `PluginError`."""
     from agent.integrations.plugins.files import PluginError
-    from agent.integrations.plugins.shelf import find
+    from agent.integrations.plugins.shelf import find_plugins
 
-    found = [each for each in find(home, Path.cwd()) if name == each.name]
+    found = [each for each in find_plugins(home, Path.cwd()) if name == each.name]
     usable = [each for each in found if each.standing != "refused"] or found
     if not usable:
         raise PluginError(f"There is no plugin {name!r}; see `hermes plugin list`.")
     return usable[0]
 
 
-def _unapproved_plugin(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
+def _unapproved_plugin(plugin: PluginPackage, home: Home) -> FoundPlugin:
     """Return a plugin found in its own folder as an installed one without approval."""
     from agent.integrations.plugins.files import hashes
-    from agent.integrations.plugins.shelf import ShelvedPlugin
+    from agent.integrations.plugins.shelf import FoundPlugin
 
-    return ShelvedPlugin(
+    return FoundPlugin(
         name=plugin.name,
         folder=plugin.root,
         place="home",
@@ -329,11 +329,11 @@ def _unapproved_plugin(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
     )
 
 
-def _plugin_in(home: Home, folder: Path) -> ShelvedPlugin:
+def _plugin_in(home: Home, folder: Path) -> FoundPlugin:
     from agent.integrations.plugins.files import PluginError
-    from agent.integrations.plugins.shelf import find
+    from agent.integrations.plugins.shelf import find_plugins
 
-    found = next((each for each in find(home, Path.cwd()) if each.folder == folder), None)
+    found = next((each for each in find_plugins(home, Path.cwd()) if each.folder == folder), None)
     if found is None:
         raise PluginError(f"The plugin in {from_home(folder)} is gone.")
     return found

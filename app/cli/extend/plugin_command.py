@@ -13,7 +13,7 @@ from agent.errors import ExitCode
 from app.cli.frame import load_settings, say
 
 if TYPE_CHECKING:
-    from agent.integrations.plugins.shelf import ShelvedPlugin
+    from agent.integrations.plugins.shelf import FoundPlugin
 
 
 def add_registered(subparsers: Any, name: str) -> None:
@@ -38,10 +38,10 @@ def run(args: argparse.Namespace) -> int:
     from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.installing import PluginEnvironment
     from agent.integrations.plugins.session_plugins import PluginRunner
-    from agent.integrations.plugins.shelf import find_agreed
+    from agent.integrations.plugins.shelf import find_approved_plugins
 
     home = Home.locate()
-    for each in find_agreed(home, Path.cwd()):
+    for each in find_approved_plugins(home, Path.cwd()):
         if each.is_on and _has(each, args.name):
             loaded = load_settings(home)
             around = PluginEnvironment.of(home, Path.cwd(), loaded.environ, loaded.settings.sandbox.mode)
@@ -63,6 +63,6 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.DONE)
 
 
-def _has(shelved: ShelvedPlugin, name: str) -> bool:
+def _has(shelved: FoundPlugin, name: str) -> bool:
     consent = shelved.consent
     return consent is not None and any(each.name == name for each in consent.registered.cli_commands)

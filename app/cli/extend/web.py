@@ -19,7 +19,7 @@ from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.web.services import PersonsWeb
+    from agent.integrations.web.services import UserWeb
 
 _MOST_RESULTS = 100
 
@@ -62,9 +62,9 @@ def run(args: argparse.Namespace) -> int | None:
 async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
     from agent.integrations.web.crawl.crawling import crawl
     from agent.integrations.web.extracting import batch, extract, search
-    from agent.integrations.web.services import persons_web
+    from agent.integrations.web.services import user_web
 
-    async with persons_web(home, Path.cwd()) as web:
+    async with user_web(home, Path.cwd()) as web:
         if args.action == "search":
             limit = min(args.limit, _MOST_RESULTS)
             found = await search(web.services, web.gate("web_search"), " ".join(args.query), limit)
@@ -90,7 +90,7 @@ async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
         return await _run_extract(web, args, extract)
 
 
-async def _run_extract(web: PersonsWeb, args: argparse.Namespace, extract: Any) -> ExitCode:
+async def _run_extract(web: UserWeb, args: argparse.Namespace, extract: Any) -> ExitCode:
     folder = Path(tempfile.mkdtemp(prefix="hermes-web-"))
     try:
         found = await extract(

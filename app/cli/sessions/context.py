@@ -44,24 +44,24 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _allow(args: argparse.Namespace) -> None:
     from agent.knowledge.context.folder_files import passages_here
-    from agent.knowledge.context.quarantine import let_in
+    from agent.knowledge.context.quarantine import approve_passage
 
     home, here = Home.locate(), workspace(None)
     limit = load_settings(home, here).settings.context.file_chars
     found = {each.digest: each for each in passages_here(home, here, limit)}
     passage = found[_find_hash(args.hash, found, "passage that is kept back here")]
-    let_in(home, passage)
+    approve_passage(home, passage)
     say(f"{clean(passage.place)} is let in, from the next session on:")
     say(_indent(passage.text))
 
 
 def _forbid(args: argparse.Namespace) -> None:
-    from agent.knowledge.context.quarantine import allowed_places, keep_back
+    from agent.knowledge.context.quarantine import allowed_places, withdraw_approval
 
     home = Home.locate()
     places = allowed_places(home)
     digest = _find_hash(args.hash, places, "passage that was let in")
-    keep_back(home, digest)
+    withdraw_approval(home, digest)
     say(f"{clean(places[digest]) or digest} is kept back, from the next session on.")
 
 

@@ -19,7 +19,7 @@ from tools.text.safe_text import clean, truncate
 
 if TYPE_CHECKING:
     from agent.integrations.migration.reading import Findings, Part
-    from agent.integrations.migration.taking_over import Taken
+    from agent.integrations.migration.taking_over import ImportOutcome
 
 SHOWN = 8
 """The number of items of a kind that are named before the question; the others are counted."""
@@ -65,13 +65,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List what can be imported, ask, and import it; return an exit code. Raises `HermesError`."""
-    from agent.integrations.migration.taking_over import look
+    from agent.integrations.migration.taking_over import find_data
 
     parts = _parts(args.only)
     home = Home.locate()
     if not args.agent:
         return _list_programs(args, home, parts)
-    findings = look(args.agent, args.folder, home.root, dict(os.environ))
+    findings = find_data(args.agent, args.folder, home.root, dict(os.environ))
     wanted: list[Part] = [part for part in parts if findings.count(part)]
     if args.as_json and not args.yes:
         say_json(_record(findings, parts), 2)
@@ -99,12 +99,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _list_programs(args: argparse.Namespace, home: Home, parts: list[Part]) -> int:
     """List the other agents whose data is found here; return an exit code. Raises `ConfigError`."""
-    from agent.integrations.migration.taking_over import look, places
+    from agent.integrations.migration.taking_over import find_data, places
 
     if args.folder or args.yes:
         raise ConfigError(f"Name the program that is meant: hermes import {'|'.join(PROGRAMS)}.")
     environ = dict(os.environ)
-    found = {agent: look(agent, "", home.root, environ) for agent in places(home.root, environ)}
+    found = {agent: find_data(agent, "", home.root, environ) for agent in places(home.root, environ)}
     if args.as_json:
         rows = [
             {
@@ -139,12 +139,12 @@ def _parts(text: str) -> list[Part]:
     return [part for part in PARTS if not names or part in names]
 
 
-async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[Taken]:
+async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[ImportOutcome]:
     from agent.core.config.known_secrets import secrets_of_home
-    from agent.integrations.migration.taking_over import open_takeover
+    from agent.integrations.migration.taking_over import open_importer
 
     taken = []
-    async with open_takeover(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:
+    async with open_importer(home, os.environ, Path.cwd(), secrets_of_home()) as takeover:
         async for each in takeover.run(findings, parts):
             taken.append(each)
             if not quiet and (not each.done or each.part != "sessions" or "left out" in each.note):

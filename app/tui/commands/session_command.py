@@ -97,9 +97,9 @@ def _standing(client: SessionClient) -> object:
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
     """Admit a passage withheld by the quarantine; return a notice of when. Raises `HermesError`."""
     from agent.core.home import Home
-    from agent.knowledge.context.quarantine import let_in
+    from agent.knowledge.context.quarantine import approve_passage
 
-    await asyncio.to_thread(lambda: let_in(Home.locate(), passage))
+    await asyncio.to_thread(lambda: approve_passage(Home.locate(), passage))
     if client.busy:
         return f"{passage.place} is let in, from the next session on."
     # The system prompt is unchanged, so the agent gets a separate note.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent.integrations.plugins.installing import PluginEnvironment
     from agent.integrations.plugins.process import PluginFailure
     from agent.integrations.plugins.registrations import RegisteredProvider
-    from agent.integrations.plugins.shelf import ShelvedPlugin
+    from agent.integrations.plugins.shelf import FoundPlugin
 
 MOST_ASKED = 10
 """The number of permissions that the question repeats; the details show all of them."""
@@ -87,10 +87,10 @@ class DiskPlugins:
     """Failures of plugins in the session, by plugin name."""
 
     def load(self) -> Sequence[PluginRow]:
-        from agent.integrations.plugins.shelf import find
+        from agent.integrations.plugins.shelf import find_plugins
 
         around = self._environment()
-        return [self._row(each, around) for each in find(self.home, self.workspace)]
+        return [self._row(each, around) for each in find_plugins(self.home, self.workspace)]
 
     def add(self, source: str) -> str:
         """Copy the plugin in a folder into the home, or find an installed one; return its name.
@@ -99,9 +99,9 @@ class DiskPlugins:
         """
         from agent.integrations.plugins.files import PluginError
         from agent.integrations.plugins.installing import put_in_place, stage_copy
-        from agent.integrations.plugins.shelf import find
+        from agent.integrations.plugins.shelf import find_plugins
 
-        names = {each.name: each for each in find(self.home, self.workspace)}
+        names = {each.name: each for each in find_plugins(self.home, self.workspace)}
         folder = self.workspace / Path(source).expanduser()
         if not folder.is_dir():
             if source in names:
@@ -123,10 +123,12 @@ class DiskPlugins:
         """
         from agent.integrations.plugins.files import PluginError
         from agent.integrations.plugins.installing import Agreement, enable, taken_names
-        from agent.integrations.plugins.shelf import find
+        from agent.integrations.plugins.shelf import find_plugins
 
-        def find_shelved() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
-            shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
+        def find_shelved() -> tuple[FoundPlugin | None, PluginEnvironment, frozenset[str]]:
+            shelved = next(
+                (it for it in find_plugins(self.home, self.workspace) if it.folder == row.folder), None
+            )
             if shelved is not None and _files_hash(shelved) != row.seen:
                 raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
             return shelved, self._environment(), taken_names(self.home, self.workspace, row.folder)
@@ -150,9 +152,9 @@ class DiskPlugins:
     def delete(self, row: PluginRow) -> None:
         """Remove the files of a plugin in the home, but not its stored data. Raises `PluginError`."""
         from agent.integrations.plugins.installing import uninstall
-        from agent.integrations.plugins.shelf import find
+        from agent.integrations.plugins.shelf import find_plugins
 
-        for each in find(self.home, self.workspace):
+        for each in find_plugins(self.home, self.workspace):
             if each.folder == row.folder:
                 uninstall(self.home, each, keep_data=True)
 
@@ -163,7 +165,7 @@ class DiskPlugins:
         loaded = load(self.home, dict(os.environ), self.workspace)
         return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
 
-    def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
+    def _row(self, each: FoundPlugin, around: PluginEnvironment) -> PluginRow:
         from agent.integrations.plugins.installing import card
         from agent.integrations.plugins.shelf import differences, lines_of
 
@@ -212,7 +214,7 @@ class DiskPlugins:
         return tuple(text.splitlines()[-LAST:])
 
 
-def _files_hash(each: ShelvedPlugin) -> str:
+def _files_hash(each: FoundPlugin) -> str:
     """Return one hash of all files of a plugin, all of which are read; empty if they cannot be read."""
     from agent.integrations.plugins.files import PluginError, digest, hashes
 

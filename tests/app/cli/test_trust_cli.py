@@ -161,7 +161,7 @@ def test_a_browser_profile_is_taken_back(home: Path, hermes: Hermes) -> None:
     consent = ProfileConsent(Home(home).browser_profiles)
     consent.agree("bank")
     assert taken_back(hermes, "profile")["name"] == "bank"
-    assert consent.agreed_names() == frozenset()
+    assert consent.approved_names() == frozenset()
 
 
 def test_a_person_in_a_messenger_is_taken_back(home: Path, hermes: Hermes) -> None:

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from agent.core.home import Home
 from agent.integrations.plugins.files import PluginError
-from agent.integrations.plugins.shelf import find
+from agent.integrations.plugins.shelf import find_plugins
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Dialog
 from app.tui.screens.plugins import AgreeTo, DiskPlugins, PluginRow, PluginsScreen
@@ -157,9 +157,9 @@ async def test_a_plugin_is_enabled_as_it_is_and_disabled(tmp_path: Path) -> None
     (row,) = plugins.load()
     if not row.needs:
         assert "enabled" in await plugins.enable(row, agreed)
-        assert [each.is_on for each in find(home, work)] == [True]
+        assert [each.is_on for each in find_plugins(home, work)] == [True]
     plugins.disable(row)
-    assert [each.standing for each in find(home, work)] == ["disabled"]
+    assert [each.standing for each in find_plugins(home, work)] == ["disabled"]
 
 
 async def test_d_deletes_a_plugin_when_the_list_is_left_and_u_brings_it_back(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ class Candidate:
 
 
 @contextmanager
-def quarantined(
+def quarantine_skill(
     home: Home,
     place: SourcePlace,
     item: str,

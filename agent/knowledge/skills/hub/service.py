@@ -40,7 +40,7 @@ from agent.knowledge.skills.hub.opening import (
     SkillReference,
     SkillSources,
     SourcePlace,
-    quarantined,
+    quarantine_skill,
 )
 from agent.knowledge.skills.scanner import SkillScan, scan_folder
 from agent.knowledge.skills.skill import Trust, decide, trust_of
@@ -549,7 +549,7 @@ class SkillHub:
             if limits == STRICT and trust_of(wanted.place.url) == "trusted":
                 raise HubRefusedError(f"{error} For this trusted source --force widens the limits.") from None
             raise
-        with quarantined(
+        with quarantine_skill(
             self.home, wanted.place, wanted.item, fetched, bundled=self.sources.bundled
         ) as candidate:
             yield candidate
@@ -582,7 +582,7 @@ class SkillHub:
         if merge.conflicts:
             yield UpdatePlan(row, version, None, merge.changes, merge.conflicts)
             return
-        with quarantined(
+        with quarantine_skill(
             self.home,
             place,
             row.item,

@@ -15,7 +15,7 @@ from agent.core.store.importing import SessionRecord
 from agent.errors import ConfigError
 from agent.integrations.migration import claude, codex, hermes, opencode
 from agent.integrations.migration.reading import Findings, without_comments
-from agent.integrations.migration.taking_over import look
+from agent.integrations.migration.taking_over import find_data
 from agent.integrations.migration.transcript import seconds
 from tests.support import other_agents
 
@@ -24,12 +24,12 @@ def found(agent: str, home: Path) -> Findings:
     """What the example of an agent gives."""
     match agent:
         case "claude":
-            return claude.look(other_agents.claude(home))
+            return claude.find_data(other_agents.claude(home))
         case "codex":
-            return codex.look(other_agents.codex(home))
+            return codex.find_data(other_agents.codex(home))
         case "opencode":
-            return opencode.look(*other_agents.opencode(home))
-    return hermes.look(other_agents.hermes(home))
+            return opencode.find_data(*other_agents.opencode(home))
+    return hermes.find_data(other_agents.hermes(home))
 
 
 def told(record: SessionRecord | None) -> list[tuple[Any, ...]]:
@@ -237,10 +237,10 @@ def test_nothing_of_the_other_agent_is_changed(tmp_path: Path) -> None:
         before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
         match agent:
             case "opencode":
-                findings = opencode.look(home / ".local/share/opencode", home / ".config/opencode")
+                findings = opencode.find_data(home / ".local/share/opencode", home / ".config/opencode")
             case _:
                 folder = {"claude": ".claude", "codex": ".codex", "hermes": "old-hermes"}[agent]
-                findings = look(agent, str(home / folder), tmp_path / "mine", {"HOME": str(home)})
+                findings = find_data(agent, str(home / folder), tmp_path / "mine", {"HOME": str(home)})
         for session in findings.sessions:
             session.read()
         assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
@@ -262,7 +262,7 @@ def test_what_cannot_be_looked_at_is_one_sentence(agent: str, folder: str, said:
     home = tmp_path / "mine"
     home.mkdir()
     with pytest.raises(ConfigError) as raised:
-        look(agent, str(tmp_path / folder) if folder else "", home, {"HOME": str(tmp_path)})
+        find_data(agent, str(tmp_path / folder) if folder else "", home, {"HOME": str(tmp_path)})
     assert said in str(raised.value)
 
 
@@ -272,7 +272,7 @@ def test_links_that_lead_out_and_broken_files_are_named_and_the_rest_counts(tmp_
     (root / "CLAUDE.md").unlink()
     (root / "CLAUDE.md").symlink_to(secret)
     other_agents.write(root / "settings.json", '{"permissions": ')
-    findings = claude.look(root)
+    findings = claude.find_data(root)
     assert [note.scope for note in findings.notes] == ["project"]
     assert findings.rules == () and len(findings.sessions) == 2
     said = " ".join(findings.left_out)
@@ -282,7 +282,7 @@ def test_links_that_lead_out_and_broken_files_are_named_and_the_rest_counts(tmp_
 def test_a_database_that_is_none_is_named(tmp_path: Path) -> None:
     root = other_agents.hermes(tmp_path)
     (root / "state.db").write_bytes(b"this is not a database at all" * 100)
-    findings = hermes.look(root)
+    findings = hermes.find_data(root)
     assert findings.sessions == () and len(findings.notes) == 3
     assert any("state.db cannot be read: file is not a database" in each for each in findings.left_out)
 

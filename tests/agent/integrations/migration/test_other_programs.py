@@ -96,7 +96,7 @@ def gemini_session(home: Path) -> SessionRecord | None:
     )
     # What a resume leaves beside it.
     lines(folder / "session-2.jsonl", [{"sessionId": "s", "startTime": "2026-11-02T00:00:00Z"}])
-    (session,) = gemini.look(home).sessions
+    (session,) = gemini.find_data(home).sessions
     assert (session.id, session.workspace) == ("gemini-s", "/srv/w")
     return session.read()
 
@@ -123,7 +123,7 @@ def pi_session(home: Path) -> SessionRecord | None:
             {"type": "session_info", "id": "i", "parentId": "a2", "name": "Files"},
         ],
     )
-    (session,) = pi.look(home).sessions
+    (session,) = pi.find_data(home).sessions
     return session.read()
 
 
@@ -147,7 +147,7 @@ def qwen_session(home: Path) -> SessionRecord | None:
             line("a2", "r2", "assistant", [{"text": "two files"}]),
         ],
     )
-    (session,) = qwen.look(home).sessions
+    (session,) = qwen.find_data(home).sessions
     return session.read()
 
 
@@ -168,7 +168,7 @@ def cline_session(home: Path) -> SessionRecord | None:
     folder = home / "data" / "sessions" / "s"
     write(folder / "s.messages.json", json.dumps({"messages": messages}))
     write(folder / "s.json", json.dumps({"cwd": "/srv/w", "prompt": "list"}))
-    (session,) = cline.look(home).sessions
+    (session,) = cline.find_data(home).sessions
     return session.read()
 
 
@@ -206,7 +206,7 @@ def vibe_session(home: Path) -> SessionRecord | None:
             command(type="completion_succeeded", result={"parts": end}),
         ],
     )
-    (session,) = vibe.look(home).sessions
+    (session,) = vibe.find_data(home).sessions
     return session.read()
 
 
@@ -236,7 +236,7 @@ def test_what_is_said_to_gemini_after_a_resume_follows_the_last_answer(tmp_path:
     repeated["id"] = "g1_response"
     resumed["$set"]["messages"].insert(0, before[1]["$set"]["messages"][0])
     lines(path, [*before, resumed, {"id": "u2", "type": "user", "content": "go on"}])
-    (session,) = gemini.look(tmp_path).sessions
+    (session,) = gemini.find_data(tmp_path).sessions
     assert model_messages(session.read())[-2:] == [("assistant", "two files"), ("user", "go on")]
 
 
@@ -255,10 +255,10 @@ def test_a_fork_of_codex_begins_with_the_lines_it_points_to(tmp_path: Path) -> N
     original = lines(folder / f"rollout-x-{first}.jsonl", [meta(first), *said])
     base = {"thread_id": first, "end_ordinal_exclusive": 3}
     lines(folder / f"rollout-y-{second}.jsonl", [meta(second, history_base=base), say(1, "user", "else")])
-    by_id = {session.id: session for session in codex.look(tmp_path).sessions}
+    by_id = {session.id: session for session in codex.find_data(tmp_path).sessions}
     assert [text for _, text, _ in entries(by_id[f"codex-{second}"].read())] == ["one", "eins", "else"]
     original.unlink()
-    (fork,) = codex.look(tmp_path).sessions
+    (fork,) = codex.find_data(tmp_path).sessions
     record = fork.read()
     assert record is not None and any("beginning" in each for each in record.left)
 
@@ -283,7 +283,7 @@ def test_the_summary_of_codex_is_shown_once_without_the_programs_own_instruction
             {"type": "response_item", "payload": say("user", "two")},
         ],
     )
-    (session,) = codex.look(tmp_path).sessions
+    (session,) = codex.find_data(tmp_path).sessions
     record = session.read()
     assert record is not None
     shown = [(node.kind, node.content) for node in record.nodes]
@@ -338,7 +338,7 @@ def test_lines_that_cannot_be_read_are_counted_and_links_out_are_left(tmp_path: 
     }
     write(path, f'{path.read_text()}{{broken\n{json.dumps(good)}\n{{"type": "message", "mess')
     (path.parent / "2_t.jsonl").symlink_to(write(tmp_path / "out.jsonl", json.dumps(good)))
-    findings = pi.look(home)
+    findings = pi.find_data(home)
     (session,) = findings.sessions
     record = session.read()
     assert record is not None and sorted(record.left) == [

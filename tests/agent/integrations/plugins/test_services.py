@@ -17,7 +17,7 @@ from agent.errors import HermesError
 from agent.events import Noticed, ToolFinished
 from agent.integrations.plugins.installing import Agreement, PluginEnvironment, enable
 from agent.integrations.plugins.registrations import RegisteredProvider
-from agent.integrations.plugins.shelf import find
+from agent.integrations.plugins.shelf import find_plugins
 from agent.session.wiring.outside_services import begin_dictation
 from agent.session.wiring.voice_messages import transcribe
 from app.cli.health.check import HealthSubject
@@ -257,7 +257,7 @@ async def test_services_nobody_agreed_to_are_not_used(tmp_path: Path) -> None:
     work.mkdir()
     write_plugin(home.root / "plugins" / "gear", HANDLER.replace("PICTURE", PICTURE))
     around = PluginEnvironment.of(home, work, dict(os.environ), "auto")
-    (shelved,) = find(home, work)
+    (shelved,) = find_plugins(home, work)
     registered = await enable(shelved, around, Agreement(unconfined=True), agree_to=no)
     assert asked[0] == "attic (memory) keeps the notes of memory, in place of your files" and len(asked) == 4
     assert registered.providers == () and len(registered.skipped) == 5

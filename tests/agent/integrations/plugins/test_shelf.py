@@ -15,7 +15,7 @@ from agent.core.config import trust
 from agent.core.home import Home
 from agent.integrations.plugins.consent import LONGEST_TEXT, PluginConsent, PluginConsents, agreed_files
 from agent.integrations.plugins.files import hashes, read_files
-from agent.integrations.plugins.shelf import MOST_SHOWN, ShelvedPlugin, differences, find, lines_of
+from agent.integrations.plugins.shelf import MOST_SHOWN, FoundPlugin, differences, find_plugins, lines_of
 
 YAML = "name: {}\n"
 
@@ -32,8 +32,8 @@ def agree(home: Home, folder: Path, name: str = "") -> None:
     PluginConsents(home.plugin_consent).agree(folder, consent, dict(agreed_files(read_files(folder))))
 
 
-def shelved(home: Home, workspace: Path, *packages: EntryPoint) -> dict[str, ShelvedPlugin]:
-    found = find(home, workspace, lambda: packages)
+def shelved(home: Home, workspace: Path, *packages: EntryPoint) -> dict[str, FoundPlugin]:
+    found = find_plugins(home, workspace, lambda: packages)
     return {f"{each.place} {each.folder.name}": each for each in found}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.context.references import references, without
+from agent.knowledge.context.references import references, without_references
 
 CASES = {
     "look at @file:src/a.py please": [("file", "src/a.py", None, None)],
@@ -56,7 +56,7 @@ def test_references_are_read(text: str, expected: list[tuple[str, str, int | Non
 
 def test_a_message_can_be_shown_without_its_references() -> None:
     text = 'fix  @file:"a b.py":1-2 , and @diff.'
-    assert without(text, references(text)) == "fix , and ."
+    assert without_references(text, references(text)) == "fix , and ."
 
 
 def test_a_message_full_of_references_is_read_up_to_a_limit() -> None:

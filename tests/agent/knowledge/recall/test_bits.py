@@ -15,7 +15,7 @@ PLACES = st.sets(st.integers(0, 4 * 64 - 1), max_size=60)
 @given(st.lists(st.tuples(PLACES, st.integers(1, 30)), max_size=6), st.integers(0, 40), PLACES)
 @settings(deadline=None, max_examples=80)
 def test_the_largest_sums_are_chosen(terms: list[tuple[set[int], int]], most: int, among: set[int]) -> None:
-    sums = scoring.Sums()
+    sums = scoring.BitCounters()
     for places, value in terms:
         sums.add(scoring.of_numbers(places), value)
     chosen = list(scoring.numbers(sums.largest(most, scoring.of_numbers(among))))

@@ -348,7 +348,7 @@ async def test_words_that_are_new_come_before_the_vectors_that_are_left(
         for number in range(3):
             await store.append(session.id, "user", f"message {number}")
             rounds = len(watched.lags)
-            recall.stir()
+            recall.index_soon()
             while len(watched.lags) < rounds + 4:
                 await asyncio.sleep(0.001)
             assert not any(watched.lags[rounds + 2 :])

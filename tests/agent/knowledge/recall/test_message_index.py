@@ -37,7 +37,7 @@ async def check(store: Store, file: Path) -> None:
     """Every message that can be searched stands once, with what is before it on its path before it."""
     messages = {}
     after = 0
-    while some := await store.database.read(lambda c, after=after: message_index.after(c, after)):
+    while some := await store.database.read(lambda c, after=after: message_index.nodes_after(c, after)):
         messages |= {each.node: each for each in some if each.text}
         after = some[-1].node
     before: dict[int, list[int | None]] = {}

@@ -267,7 +267,7 @@ async def test_a_search_that_is_given_up_or_ends_late_leaves_no_index_of_notes()
             go_on.wait(20)
             return str(self)
 
-    shelf = sources.Shelf()
+    shelf = sources.PassageIndex()
     notes = [Passage(Title("Deploying"), "the billing service takes ten minutes")]
     given_up = asyncio.create_task(shelf.best(["billing"], notes, {}))
     while not begun.is_set():
@@ -288,7 +288,7 @@ async def test_a_search_that_is_given_up_or_ends_late_leaves_no_index_of_notes()
 
 
 async def test_notes_are_found_after_a_search_among_them_was_given_up() -> None:
-    shelf = sources.Shelf()
+    shelf = sources.PassageIndex()
     notes = [Passage("Deploying", "the billing service takes ten minutes")]
     given_up = asyncio.create_task(shelf.best(["billing"], notes, {}))
     await asyncio.sleep(0)

@@ -81,7 +81,7 @@ HELPERS: tuple[tuple[Any, str], ...] = (
     (HistoryNavigation, "place"),
     (HistoryNavigation, "turn_over"),
 )
-UNHEARD: tuple[tuple[Any, str], ...] = ((Recall, "stir"),)
+UNHEARD: tuple[tuple[Any, str], ...] = ((Recall, "index_soon"),)
 """Listeners, of which only the log says that they failed."""
 
 GUARDS: tuple[tuple[Any, str], ...] = (
