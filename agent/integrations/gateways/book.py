@@ -98,7 +98,7 @@ def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool
     )
 
 
-def begin_again(c: Connection, gateway: str) -> None:
+def requeue_handed_messages(c: Connection, gateway: str) -> None:
     """Reset to waiting the messages that an earlier process handed over but no session stored."""
     c.execute("UPDATE received SET state = 'waiting' WHERE gateway = ? AND state = 'handed'", (gateway,))
 
@@ -113,7 +113,7 @@ def waiting(c: Connection, gateway: str, place: Place) -> list[ReceivedMessage]:
     return [ReceivedMessage(id, Incoming.from_json(json.loads(data)), state) for id, data, state in rows]
 
 
-def places_with_mail(c: Connection, gateway: str) -> list[Place]:
+def unfinished_places(c: Connection, gateway: str) -> list[Place]:
     """Return the chats and threads that have messages not fully handled."""
     rows = c.execute(
         "SELECT DISTINCT chat, thread FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
@@ -121,7 +121,7 @@ def places_with_mail(c: Connection, gateway: str) -> list[Place]:
     return [Place(chat, thread) for chat, thread in rows]
 
 
-def hand_over(c: Connection, id: int, session: str, text: str) -> None:
+def mark_handed(c: Connection, id: int, session: str, text: str) -> None:
     """Mark a waiting message as being passed to a session, with the text that the session gets."""
     c.execute(
         "UPDATE received SET state = 'handed', session = ?, text = ? WHERE id = ? AND state = 'waiting'",
@@ -139,7 +139,7 @@ def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> 
     return rows.fetchall()
 
 
-def wait_again(c: Connection, ids: Sequence[int]) -> None:
+def requeue_messages(c: Connection, ids: Sequence[int]) -> None:
     """Reset to waiting those messages that a session could not store."""
     c.executemany(
         "UPDATE received SET state = 'waiting' WHERE id = ? AND state = 'handed' AND node IS NULL",
@@ -161,7 +161,7 @@ def has_taken_message(c: Connection, gateway: str, session: str) -> bool:
     return row is not None
 
 
-def turn_over(c: Connection, session: str, node: int) -> None:
+def mark_turn_done(c: Connection, session: str, node: int) -> None:
     """Mark the messages that a session stored up to `node` as fully handled, because their turn has ended."""
     c.execute(
         "UPDATE received SET state = 'done' WHERE session = ? AND state = 'taken' AND node <= ?",
@@ -207,7 +207,7 @@ def _leave_turns(c: Connection) -> None:
     )
 
 
-def bound(c: Connection, gateway: str, place: Place) -> BoundPlace | None:
+def find_bound_place(c: Connection, gateway: str, place: Place) -> BoundPlace | None:
     """Return the session that a place is connected to; None if there is none."""
     row = c.execute(
         "SELECT session, told, is_group FROM gateway_places WHERE gateway = ? AND chat = ? AND thread = ?",
@@ -216,7 +216,7 @@ def bound(c: Connection, gateway: str, place: Place) -> BoundPlace | None:
     return None if row is None else BoundPlace(place, row[0], row[1], bool(row[2]))
 
 
-def places(c: Connection, gateway: str) -> list[BoundPlace]:
+def bound_places(c: Connection, gateway: str) -> list[BoundPlace]:
     """Return all connected places of a gateway, the most recently used first."""
     rows = c.execute(
         "SELECT chat, thread, session, told, is_group FROM gateway_places WHERE gateway = ? "
@@ -234,7 +234,7 @@ def places_of(c: Connection, session: str) -> list[tuple[str, BoundPlace]]:
     return [(g, BoundPlace(Place(chat, thread), session, told, bool(b))) for g, chat, thread, told, b in rows]
 
 
-def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
+def move_chat(c: Connection, gateway: str, old: str, new: str) -> None:
     """Move the connections of a chat, its waiting messages and its deliveries to the chat's new id."""
     c.execute(
         "UPDATE OR IGNORE gateway_places SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old)
@@ -251,7 +251,7 @@ def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
 # What goes out
 
 
-def deliver(
+def queue_delivery(
     c: Connection,
     gateway: str,
     place: Place,
@@ -276,7 +276,7 @@ def deliver(
     return cursor.lastrowid
 
 
-def tell(
+def queue_node(
     c: Connection,
     gateway: str,
     bound_place: BoundPlace,
@@ -303,7 +303,7 @@ def tell(
             (storable(json.dumps(rest.pop(0))), node, draft),
         )
     for body in rest:
-        deliver(c, gateway, place, "text", body, now, session=bound_place.session, node=node)
+        queue_delivery(c, gateway, place, "text", body, now, session=bound_place.session, node=node)
     return True
 
 
@@ -365,7 +365,7 @@ def send_anew(c: Connection, id: int) -> None:
     c.execute("UPDATE deliveries SET message = '' WHERE id = ?", (id,))
 
 
-def put_off(c: Connection, each: Delivery, now: float, problem: str, wait: float | None = None) -> None:
+def retry_later(c: Connection, each: Delivery, now: float, problem: str, wait: float | None = None) -> None:
     """Schedule another try of a delivery, or mark it as failed after too many.
 
     If `wait` (seconds) is given, the delay has another cause and does not count as a try.
@@ -408,7 +408,7 @@ def drop_drafts(c: Connection, gateway: str, place: Place, session: str) -> None
     )
 
 
-def change(c: Connection, id: int, body: Mapping[str, Any]) -> None:
+def edit_delivery(c: Connection, id: int, body: Mapping[str, Any]) -> None:
     """Replace the content of a sent message, so that it is edited on the platform."""
     c.execute(
         "UPDATE deliveries SET body = ?, state = 'waiting', retry = 0, tries = 0 WHERE id = ?",
@@ -430,7 +430,7 @@ def open_asks(c: Connection, gateway: str, session: str) -> list[Delivery]:
 # How it stands
 
 
-def note_state(c: Connection, gateway: str, state: str, who: str, problem: str, now: float) -> None:
+def store_state(c: Connection, gateway: str, state: str, who: str, problem: str, now: float) -> None:
     """Store the state of a gateway for `hermes gateway status`."""
     c.execute("REPLACE INTO gateway_states VALUES (?, ?, ?, ?, ?)", (gateway, state, who, problem, now))
 

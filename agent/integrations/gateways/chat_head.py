@@ -120,7 +120,7 @@ LISTED = 10
 class ChatActions:
     """The commands that users send from one chat or thread."""
 
-    def __init__(self, head: ChatHead) -> None:
+    def __init__(self, head: ChatHandler) -> None:
         self._head = head
 
     async def run(self, name: str, rest: str, row: ReceivedMessage) -> None:
@@ -135,7 +135,7 @@ class ChatActions:
         await self._head.say(f"You are `{incoming.sender.id}`, this chat is `{incoming.place}`.")
 
     async def _new(self, _rest: str, row: ReceivedMessage) -> None:
-        session = await self._head.begin(row.incoming.group)
+        session = await self._head.start_session(row.incoming.group)
         await self._head.say(f"A new session with {session.client.model}.")
 
     async def _stop(self, _rest: str, _row: ReceivedMessage) -> None:
@@ -149,7 +149,7 @@ class ChatActions:
         if not rest:
             raise HermesError("Write the message after /steer.")
         await self._head.session_for(row.incoming)
-        await self._head.hand_over(row, rest, how="steer")
+        await self._head.pass_message(row, rest, how="steer")
 
     async def _status(self, _rest: str, _row: ReceivedMessage) -> None:
         head, session = self._head, self._head.session
@@ -171,7 +171,7 @@ class ChatActions:
             return
         id, gateway = session.id, head.gateway
         name, place = gateway.name, head.place
-        bound = await head.read(lambda c: book.bound(c, name, place))
+        bound = await head.read(lambda c: book.find_bound_place(c, name, place))
         head.detach()
         surface = f"{head.surface}.group" if bound.is_group else head.surface
         try:
@@ -195,7 +195,7 @@ class ChatActions:
         if len(found) != 1:
             raise HermesError("Write /resume and the id of one session; /sessions shows them.")
         session = await self._head.gateway.host.session(str(found[0]["id"]), self._head.surface)
-        await self._head.bind(session.id, await _end(session), False)
+        await self._head.bind(session.id, await _last_node(session), False)
         await self._head.say(f"Continuing here: {session.title or session.id}")
 
     async def _undo(self, _rest: str, row: ReceivedMessage) -> None:
@@ -221,14 +221,14 @@ class ChatActions:
         if target in HERE_WORDS:
             head.detach()
             await head.write(lambda c: move(c, session.id, session.title, 0, None))
-            head.gateway.owe()
+            head.gateway.wake_sender()
             return
         there = await head.read(lambda c: home_of(c, target, head.gateway.home_of(target)))
         if there is None or (target == name and there == place):
             raise HermesError(
                 f"There is no other chat of yours at {target[:40] or 'nowhere'}; write there once."
             )
-        end = await _end(session)
+        end = await _last_node(session)
 
         def rebind(c: Any) -> None:
             book.bind(c, target, there, session.id, end, False, _now())
@@ -240,13 +240,13 @@ class ChatActions:
 
         def announce(c: Any) -> None:
             body = {"text": f"Continuing here: {session.title or session.id}"}
-            book.deliver(c, target, there, "text", body, _now())
+            book.queue_delivery(c, target, there, "text", body, _now())
 
         await head.write(announce)
         head.gateway.wake_place(target, there)
 
 
-async def _end(session: ChatSession) -> int:
+async def _last_node(session: ChatSession) -> int:
     """Return the id of a session's last node, or 0.
 
     A user who moves the session has seen everything up to it.
@@ -271,7 +271,7 @@ INTERRUPTED = (
 DELETED = "The session of this chat was deleted. What you write next begins a new one."
 
 
-class ChatHead(ChatPlace):
+class ChatHandler(ChatPlace):
     """A handler of one chat's messages, in order, that sends the chat the output of its session."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
@@ -297,7 +297,7 @@ class ChatHead(ChatPlace):
         ]
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         """Whether a turn of its session is running."""
         return self.session is not None and self.session.client.busy
 
@@ -323,7 +323,7 @@ class ChatHead(ChatPlace):
             await self._wake.wait()
             self._wake.clear()
             try:
-                await self._look()
+                await self._handle_messages()
             except Exception as error:
                 if isinstance(error, HermesError):
                     log.warning("%s %s: %s", self.gateway.name, self.place, error)
@@ -335,7 +335,7 @@ class ChatHead(ChatPlace):
             else:
                 pause = 1.0
 
-    async def _look(self) -> None:
+    async def _handle_messages(self) -> None:
         """Handle all messages that can be handled now.
 
         Those that need not wait for the turn come first, then the others in order.
@@ -344,23 +344,25 @@ class ChatHead(ChatPlace):
         # At one moment: what was written after a move of the session is for the one that it moved to.
         bound: BoundPlace | None
         rows: list[ReceivedMessage]
-        bound, rows = await self.read(lambda c: (book.bound(c, name, place), book.waiting(c, name, place)))
+        bound, rows = await self.read(
+            lambda c: (book.find_bound_place(c, name, place), book.waiting(c, name, place))
+        )
         if bound is not None:
             await self.attach(bound)
-            await self._take_back()
+            await self._requeue_unsaved()
         later: list[ReceivedMessage] = []
         for row in rows:
-            if not await self._at_once(row):
+            if not await self._handle_at_once(row):
                 later.append(row)
         for row in later:
             if self._resuming:
                 return
             if self.session is not None and self.session.client.busy:
-                self._look_when_idle(self.session)
+                self._wake_when_idle(self.session)
                 return
-            await self._in_order(row)
+            await self._handle_in_order(row)
 
-    async def _take_back(self) -> None:
+    async def _requeue_unsaved(self) -> None:
         """Reset to waiting those messages that the session received but could not store."""
         session, name, place = self.session, self.gateway.name, self.place
         if session is None or session.client.busy:
@@ -378,10 +380,10 @@ class ChatHead(ChatPlace):
             if text in queue:
                 queue.remove(text)
         session.client.set_queue(queue)
-        await self.write(lambda c: book.wait_again(c, [row for row, _ in unsaved]))
+        await self.write(lambda c: book.requeue_messages(c, [row for row, _ in unsaved]))
         self.wake()
 
-    def _look_when_idle(self, session: ChatSession) -> None:
+    def _wake_when_idle(self, session: ChatSession) -> None:
         """Schedule a new check of the messages for when the session is idle."""
 
         async def wake_when_idle() -> None:
@@ -389,9 +391,9 @@ class ChatHead(ChatPlace):
             self.wake()
 
         if self._until_idle is None or self._until_idle.done():
-            self._until_idle = self._aside(wake_when_idle())
+            self._until_idle = self._run_in_background(wake_when_idle())
 
-    async def _at_once(self, row: ReceivedMessage) -> bool:
+    async def _handle_at_once(self, row: ReceivedMessage) -> bool:
         """Handle a button press, an answer, or a command that need not wait.
 
         Returns whether it was one of these.
@@ -434,7 +436,7 @@ class ChatHead(ChatPlace):
             await self.mark_done(row)
             await self.say(f"⚠ {error}")
 
-    async def _in_order(self, row: ReceivedMessage) -> None:
+    async def _handle_in_order(self, row: ReceivedMessage) -> None:
         incoming = row.incoming
         if (found := command_of(incoming.text)) is not None:
             await self._carry_out(row, found[0].name, found[0].scope, found[1])
@@ -460,15 +462,15 @@ class ChatHead(ChatPlace):
             await self.mark_done(row)
             await self.say(f"⚠ {error}")
             return
-        await self.hand_over(row, plain(text), attachments)
+        await self.pass_message(row, plain(text), attachments)
 
-    async def hand_over(
+    async def pass_message(
         self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"
     ) -> None:
         """Pass a message to the session, which stores it when its turn begins."""
         session = self.session
         assert session is not None
-        await self.write(lambda c: book.hand_over(c, row.id, session.id, text))
+        await self.write(lambda c: book.mark_handed(c, row.id, session.id, text))
         try:
             session.message(text, how, attachments, row.id)
         except HermesError as error:
@@ -485,11 +487,11 @@ class ChatHead(ChatPlace):
     async def session_for(self, incoming: Incoming) -> ChatSession:
         """Return the session of the chat, starting one if there is none. Raises `HermesError`."""
         if self.session is None:
-            await self.begin(incoming.group)
+            await self.start_session(incoming.group)
         assert self.session is not None
         return self.session
 
-    async def begin(self, group: bool, model: str | None = None) -> ChatSession:
+    async def start_session(self, group: bool, model: str | None = None) -> ChatSession:
         """Start a new session, connect it to this chat and return it. Raises `HermesError`."""
         surface = f"{self.surface}.group" if group else self.surface
         session = await self.gateway.host.create(self.gateway.workspace, surface, model)
@@ -532,7 +534,7 @@ class ChatHead(ChatPlace):
             self.session = session
             self._leave = session.subscribe(lambda event: self._events.put_nowait((id, event)))
             try:
-                await self._tell_missed(session, bound.told)
+                await self._send_missed(session, bound.told)
                 if not session.client.busy and await self.read(lambda c: book.has_taken_message(c, name, id)):
                     await self._go_on(session)
             except BaseException:
@@ -540,24 +542,24 @@ class ChatHead(ChatPlace):
                 self.detach()
                 raise
 
-    async def _tell_missed(self, session: ChatSession, told: int) -> None:
+    async def _send_missed(self, session: ChatSession, told: int) -> None:
         """Send the output of a session after node `told`, before any new event is handled."""
         self._heard = path[-1].id if (path := session.client.path) else 0
         for node in await session.client.whole_path():
             if node.id <= told:
                 continue
             if node.kind == "user" and node.data.get("origin") in ("prompt", "queue", "steer"):
-                await self._tell_user(node.id, node.content, node.data.get(RECEIVED, 0))
+                await self._queue_user_message(node.id, node.content, node.data.get(RECEIVED, 0))
             elif node.kind == "assistant":
                 # One that was cut off too: what goes on with it does not repeat it.
-                await self._tell(node.id, node.content)
+                await self._queue_node(node.id, node.content)
         await self._questions.settle(session)
 
     async def _go_on(self, session: ChatSession) -> None:
         """Continue a turn that was interrupted, unless it is unknown whether a tool call took effect."""
         path, heard = await session.client.whole_path(), self._heard
-        if _in_doubt(path):
-            await self._turn_over(session, heard)
+        if _was_call_interrupted(path):
+            await self._mark_turn_done(session, heard)
             await self.say(INTERRUPTED)
             return
 
@@ -565,7 +567,7 @@ class ChatHead(ChatPlace):
             try:
                 if await session.client.go_on() is None and not session.client.busy:
                     # It was complete; only the note about that was missing.
-                    await self._turn_over(session, heard)
+                    await self._mark_turn_done(session, heard)
             except HermesError as error:
                 await self.say(f"⚠ {error}")
             finally:
@@ -573,18 +575,18 @@ class ChatHead(ChatPlace):
             self.wake()
 
         self._resuming = True
-        self._aside(rest())
+        self._run_in_background(rest())
 
-    async def _turn_over(self, session: ChatSession, node: int) -> None:
+    async def _mark_turn_done(self, session: ChatSession, node: int) -> None:
         name, place = self.gateway.name, self.place
 
         def over(c: Any) -> None:
-            book.turn_over(c, session.id, node)
+            book.mark_turn_done(c, session.id, node)
             book.drop_drafts(c, name, place, session.id)
 
         await self.write(over)
 
-    def _aside(self, work: Any) -> asyncio.Task[Any]:
+    def _run_in_background(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
@@ -596,18 +598,18 @@ class ChatHead(ChatPlace):
         while True:
             session, event = await self._events.get()
             pause = 1.0
-            while not await self._heard_of(session, event):
+            while not await self._try_handle_event(session, event):
                 # What comes after it would mark it as known to the place.
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _heard_of(self, session: str, event: Event) -> bool:
+    async def _try_handle_event(self, session: str, event: Event) -> bool:
         """Handle an event if this chat still has the session; return False if the store is unavailable."""
         async with self._telling:
             if self.session is None or self.session.id != session:
                 return True
             try:
-                await self._hear(event)
+                await self._handle_event(event)
             except StoreError as error:
                 log.warning("%s %s: %s", self.gateway.name, self.place, error)
                 return False
@@ -615,7 +617,7 @@ class ChatHead(ChatPlace):
                 log.exception("%s %s failed on %s", self.gateway.name, self.place, event.type)
             return True
 
-    async def _hear(self, event: Event) -> None:
+    async def _handle_event(self, event: Event) -> None:
         if isinstance(event, Asked):
             await self._questions.ask(event)
             return
@@ -629,19 +631,19 @@ class ChatHead(ChatPlace):
                 self._live.begin()
             case UserMessageAdded():
                 self._heard = max(self._heard, event.node)
-                await self._tell_user(event.node, event.text, None)
+                await self._queue_user_message(event.node, event.text, None)
             case AssistantMessageAdded():
                 self._heard = max(self._heard, event.node)
                 async with self.gateway.lock(self.place):
-                    await self._tell(event.node, event.text)
-                    self._live.hand_over()
-                self.gateway.owe()
+                    await self._queue_node(event.node, event.text)
+                    self._live.forget_progress()
+                self.gateway.wake_sender()
             case TurnEnded():
                 await self._turn_ended(event)
             case _:
-                self._live.hear(event)
+                self._live.handle_event(event)
 
-    async def _tell(self, node: int, text: str, quiet: bool = False) -> None:
+    async def _queue_node(self, node: int, text: str, quiet: bool = False) -> None:
         """Queue the text of a node for delivery, once only."""
         session = self.session
         if session is None:
@@ -650,14 +652,14 @@ class ChatHead(ChatPlace):
         room = max(limits.text * 9 // 10, 20)
         bodies = [{"text": each, "quiet": quiet} for each in chunks(text, room, limits.unit)]
         bound = BoundPlace(self.place, session.id, 0, False)
-        if await self.write(lambda c: book.tell(c, name, bound, node, bodies, now)):
-            self.gateway.owe()
+        if await self.write(lambda c: book.queue_node(c, name, bound, node, bodies, now)):
+            self.gateway.wake_sender()
 
-    async def _tell_user(self, node: int, text: str, received: int | None) -> None:
+    async def _queue_user_message(self, node: int, text: str, received: int | None) -> None:
         """Show a message of the user as a quotation if it was written elsewhere."""
         name, place = self.gateway.name, self.place
         own = await self.read(lambda c: book.is_from(c, name, place, node)) if received != 0 else False
-        await self._tell(node, "" if own else quote_text(text), quiet=True)
+        await self._queue_node(node, "" if own else quote_text(text), quiet=True)
 
     async def _turn_ended(self, event: TurnEnded) -> None:
         self._live.stop()
@@ -670,21 +672,21 @@ class ChatHead(ChatPlace):
         name, place, heard = self.gateway.name, self.place, self._heard
 
         def over(c: Any) -> None:
-            book.turn_over(c, session.id, heard)
+            book.mark_turn_done(c, session.id, heard)
             # What was shown while it ran says how it ended.
             draft = book.draft_of(c, name, place, session.id) if words else 0
             if draft:
-                book.change(c, draft, {"text": words})
+                book.edit_delivery(c, draft, {"text": words})
             elif words:
-                book.deliver(c, name, place, "text", {"text": words}, time.time())
+                book.queue_delivery(c, name, place, "text", {"text": words}, time.time())
             book.drop_drafts(c, name, place, session.id)
 
         await self.write(over)
-        self.gateway.owe()
-        self._look_when_idle(session)
+        self.gateway.wake_sender()
+        self._wake_when_idle(session)
 
 
-def _in_doubt(path: Sequence[Node]) -> bool:
+def _was_call_interrupted(path: Sequence[Node]) -> bool:
     """Return whether a tool call of the last turn was interrupted while it ran."""
     for node in reversed(path):
         if node.kind == "user" and node.data.get("origin") in ("prompt", "queue"):

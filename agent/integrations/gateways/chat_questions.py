@@ -205,15 +205,15 @@ class ChatQuestions:
         session, name, place, now = self._head.session, self._head.gateway.name, self._head.place, time.time()
         if session is None or asked.reply.done():
             return
-        bound: BoundPlace | None = await self._head.read(lambda c: book.bound(c, name, place))
+        bound: BoundPlace | None = await self._head.read(lambda c: book.find_bound_place(c, name, place))
         body = ask_body(asked, group=bound is None or bound.is_group)
         if body is None:
             await self._head.say("A question waits that only the terminal or the page can show.")
         else:
             await self._head.write(
-                lambda c: book.deliver(c, name, place, "ask", body, now, session=session.id)
+                lambda c: book.queue_delivery(c, name, place, "ask", body, now, session=session.id)
             )
-            self._head.gateway.owe()
+            self._head.gateway.wake_sender()
         loop = asyncio.get_running_loop()
         self._timers[asked.id] = loop.call_later(
             self._head.gateway.approval_timeout, session.expire, asked.id
@@ -238,5 +238,5 @@ class ChatQuestions:
 
     async def _close(self, ask: Delivery, outcome: str, by: str) -> None:
         body = over(ask.body, outcome, by)
-        await self._head.write(lambda c: book.change(c, ask.id, body))
-        self._head.gateway.owe()
+        await self._head.write(lambda c: book.edit_delivery(c, ask.id, body))
+        self._head.gateway.wake_sender()

@@ -220,7 +220,7 @@ class OutgoingMessages:
         room = max(limits.text * 9 // 10, 20)
         said = [("text", {"text": piece}) for piece in chunks(whole, room, limits.unit)]
         return tuple(
-            book.deliver(c, to.gateway, to.place, kind, body, now)
+            book.queue_delivery(c, to.gateway, to.place, kind, body, now)
             for kind, body in (*said, *(("file", each) for each in files))
         )
 
@@ -242,7 +242,7 @@ class OutgoingMessages:
         """Return the chat with this id, or of a paired user with this name or id; None if unknown."""
         place, settings = place_of(chat), self._of(name)
         paired = [each for each in people(c) if each.gateway == name and each.scope and each.chat]
-        known = {each.place.chat for each in book.places(c, name)}
+        known = {each.place.chat for each in book.bound_places(c, name)}
         known |= {each.chat for each in paired} | {*settings.allow, *settings.approve}
         if is_known or place.chat in known or chat == settings.home:
             return place
@@ -291,9 +291,9 @@ class LiveMessage:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self.hand_over()
+        self.forget_progress()
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Update the progress from an event."""
         match event:
             case TextAdded():
@@ -305,7 +305,7 @@ class LiveMessage:
             case _:
                 pass
 
-    def hand_over(self) -> None:
+    def forget_progress(self) -> None:
         """Forget the progress, because the complete message is delivered instead."""
         self._text = self._tool = self._shown = self._message = ""
         self._row = 0
@@ -349,7 +349,7 @@ class LiveMessage:
             await head.gateway.adapter.edit(place, self._message, message)
         else:
             self._row = await head.write(
-                lambda c: book.deliver(
+                lambda c: book.queue_delivery(
                     c, name, place, "text", {"text": shown}, time.time(), session=id, state="draft"
                 )
             )
@@ -388,17 +388,17 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
         if to is not None and (gateway, each.place) == (to.gateway, to.place):
             continue
         book.unbind(c, gateway, each.place)
-        book.deliver(c, gateway, each.place, "text", {"text": words}, now)
+        book.queue_delivery(c, gateway, each.place, "text", {"text": words}, now)
         left.append((gateway, each.place))
     if to is not None:
         body = {"text": f"Continuing here: {title or session}"}
-        book.deliver(c, to.gateway, to.place, "text", body, now)
+        book.queue_delivery(c, to.gateway, to.place, "text", body, now)
     return SessionMove(tuple(left), to)
 
 
 def refuse_group(c: Connection, to: ChatTarget) -> None:
     """Raise `ConfigError` if a chat is a group, where other people read."""
-    there = book.bound(c, to.gateway, to.place)
+    there = book.find_bound_place(c, to.gateway, to.place)
     if there is not None and there.is_group:
         raise ConfigError("A session moves into a chat of your own, not where others read along.")
 

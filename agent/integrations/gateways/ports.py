@@ -157,7 +157,7 @@ class Gateway(ABC):
         """Return the lock that is held while something is sent to a chat or edited there."""
         return self._locks.setdefault(place, asyncio.Lock())
 
-    def owe(self) -> None:
+    def wake_sender(self) -> None:
         """Start sending the queued deliveries."""
         self._owed.set()
 
@@ -204,10 +204,10 @@ class ChatPlace:
 
         def store(c: Any) -> None:
             for piece in chunks(text, limits.text, limits.unit):
-                book.deliver(c, name, place, "text", {"text": piece}, now)
+                book.queue_delivery(c, name, place, "text", {"text": piece}, now)
 
         await self.write(store)
-        self.gateway.owe()
+        self.gateway.wake_sender()
 
     async def mark_done(self, row: ReceivedMessage) -> None:
         """Mark a received message as fully handled."""

@@ -34,7 +34,7 @@ from agent.integrations.gateways.adapter import (
     make_adapter,
 )
 from agent.integrations.gateways.book import Delivery
-from agent.integrations.gateways.chat_head import ChatHead, command_of
+from agent.integrations.gateways.chat_head import ChatHandler, command_of
 from agent.integrations.gateways.chat_questions import shown_ask
 from agent.integrations.gateways.outgoing import (
     HERE_WORDS,
@@ -87,7 +87,7 @@ class RunningGateway(Gateway):
         """Set up the gateway. `workspace` is the working folder of new sessions."""
         super().__init__(name, adapter, settings, host, approval_timeout, workspace)
         self._others = others
-        self._heads: dict[Place, ChatHead] = {}
+        self._heads: dict[Place, ChatHandler] = {}
         self._refused: set[Place] = set()
         """The chats already informed that their messages cannot be read."""
         self._failures = 0
@@ -95,11 +95,11 @@ class RunningGateway(Gateway):
     async def run(self) -> None:
         """Run until cancelled, or until the platform refuses the token."""
         database = self.host.database
-        await _surely(lambda: database.write(lambda c: book.begin_again(c, self.name)))
-        for place in await _surely(lambda: database.read(lambda c: book.places_with_mail(c, self.name))):
+        await _surely(lambda: database.write(lambda c: book.requeue_handed_messages(c, self.name)))
+        for place in await _surely(lambda: database.read(lambda c: book.unfinished_places(c, self.name))):
             self.head(place).wake()
-        for each in await _surely(lambda: database.read(lambda c: book.places(c, self.name))):
-            if await _surely(lambda each=each: self._owes(each.session)):
+        for each in await _surely(lambda: database.read(lambda c: book.bound_places(c, self.name))):
+            if await _surely(lambda each=each: self._has_unfinished_work(each.session)):
                 self.head(each.place).wake()
         sending = asyncio.create_task(self._send(), name=f"{self.name} sends")
         try:
@@ -138,7 +138,9 @@ class RunningGateway(Gateway):
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
             if incoming.unreadable:
                 if scope and incoming.place not in self._refused:
-                    book.deliver(c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now)
+                    book.queue_delivery(
+                        c, self.name, incoming.place, "text", {"text": incoming.unreadable}, now
+                    )
                     self._refused.add(incoming.place)
                 return False, ""
             if scope:
@@ -148,14 +150,14 @@ class RunningGateway(Gateway):
             code = people.new_code(c, self.name, sender.id, sender.name, incoming.place.chat, now)
             if code:
                 body = {"text": CODE_WORDS.format(code=code)}
-                book.deliver(c, self.name, incoming.place, "text", body, now)
+                book.queue_delivery(c, self.name, incoming.place, "text", body, now)
             return False, code
 
         is_new, code = await self.host.database.write(decide)
         if is_new:
             self.head(incoming.place).wake()
         if code or incoming.unreadable:
-            self.owe()
+            self.wake_sender()
 
     def _for_what_runs(self, incoming: Incoming) -> Incoming:
         """Return a stop or steering message, if it began a new conversation, as part of the newest one with a
@@ -170,7 +172,7 @@ class RunningGateway(Gateway):
         if not is_stop and (found is None or found[0].name != "steer"):
             return incoming
         chat = incoming.place.chat
-        places = [place for place, head in self._heads.items() if place.chat == chat and head.works]
+        places = [place for place, head in self._heads.items() if place.chat == chat and head.is_working]
         if not places:
             return incoming
         return replace(incoming, place=places[-1], text="/stop" if is_stop else incoming.text)
@@ -180,16 +182,16 @@ class RunningGateway(Gateway):
         for place, head in self._heads.items():
             if place.chat == old:
                 head.detach()
-        await self.host.database.write(lambda c: book.chat_moved(c, self.name, old, new))
-        for each in await self.host.database.read(lambda c: book.places(c, self.name)):
+        await self.host.database.write(lambda c: book.move_chat(c, self.name, old, new))
+        for each in await self.host.database.read(lambda c: book.bound_places(c, self.name)):
             if each.place.chat == new:
                 self.head(each.place).wake()
-        self.owe()
+        self.wake_sender()
 
-    def head(self, place: Place) -> ChatHead:
+    def head(self, place: Place) -> ChatHandler:
         """Return the object that handles a place, creating it if needed."""
         if place not in self._heads:
-            self._heads[place] = ChatHead(self, place)
+            self._heads[place] = ChatHandler(self, place)
         return self._heads[place]
 
     def home_of(self, gateway: str) -> str:
@@ -205,7 +207,7 @@ class RunningGateway(Gateway):
             if name == self.name:
                 self.head(each.place).wake()
 
-    async def _owes(self, session: str) -> bool:
+    async def _has_unfinished_work(self, session: str) -> bool:
         """Return whether a session has an open question in a chat, or a possibly unfinished turn."""
         return bool(
             await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
@@ -244,7 +246,7 @@ class RunningGateway(Gateway):
     async def _note(self, state: str, who: str = "", problem: str = "") -> None:
         try:
             await self.host.database.write(
-                lambda c: book.note_state(c, self.name, state, who, problem, time.time())
+                lambda c: book.store_state(c, self.name, state, who, problem, time.time())
             )
         except HermesError as error:
             log.warning("%s: %s", self.name, error)
@@ -294,7 +296,7 @@ class RunningGateway(Gateway):
         fault = None if task.cancelled() else task.exception()
         if fault is None:
             # The next one for this place.
-            self.owe()
+            self.wake_sender()
         else:
             # The store: what was sent may be sent again.
             log.warning("%s cannot keep what it sent: %s", self.name, fault)
@@ -335,14 +337,14 @@ class RunningGateway(Gateway):
             except RateLimitedError as error:
                 self.pause(error.wait)
                 wait = error.wait
-                await write(lambda c: book.put_off(c, each, time.time(), "rate limit", wait))
+                await write(lambda c: book.retry_later(c, each, time.time(), "rate limit", wait))
             except GatewayError as error:
                 problem = str(error)
-                await write(lambda c: book.put_off(c, each, time.time(), problem))
+                await write(lambda c: book.retry_later(c, each, time.time(), problem))
             except Exception as error:
                 log.exception("%s could not send", self.name)
                 problem = f"Internal error ({type(error).__name__})."
-                await write(lambda c: book.put_off(c, each, time.time(), problem))
+                await write(lambda c: book.retry_later(c, each, time.time(), problem))
             else:
                 # Without its receipt it would be sent again.
                 await _surely(lambda: write(lambda c: book.mark_sent(c, each.id, message, each.body)))
@@ -454,7 +456,7 @@ class AllGateways:
         """Make a chat of a gateway check its messages, because a session now continues there."""
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
-            running.owe()
+            running.wake_sender()
 
     async def move(self, session: ChatSession, where: str) -> str:
         """Move a session to a chat, or back to the terminal; return a sentence on where it continues.
@@ -468,7 +470,7 @@ class AllGateways:
         for gateway, place in done.left:
             if (running := self._running.get(gateway)) is not None:
                 running.head(place).detach()
-                running.owe()
+                running.wake_sender()
         if to is None:
             return "The session continues here; no chat has it any more."
         self.wake_place(to.gateway, to.place)
@@ -505,7 +507,7 @@ class AllGateways:
         for name in self._running:
             try:
                 await self._host.database.write(
-                    lambda c, name=name: book.note_state(c, name, "stopped", "", "", time.time())
+                    lambda c, name=name: book.store_state(c, name, "stopped", "", "", time.time())
                 )
             except HermesError as error:
                 log.warning("%s: %s", name, error)
@@ -539,7 +541,7 @@ class AllGateways:
         log.warning("%s does not run: %s", name, why)
         try:
             await self._host.database.write(
-                lambda c: book.note_state(c, name, "stopped", "", why, time.time())
+                lambda c: book.store_state(c, name, "stopped", "", why, time.time())
             )
         except HermesError as error:
             log.warning("%s: %s", name, error)

@@ -48,7 +48,7 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
                 )
 
             row = await store.database.write(
-                lambda c: book.deliver(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
+                lambda c: book.queue_delivery(c, "signal", Place(OWNER), "text", {"text": "owed"}, 0.0)
             )
             adapter = make_adapter(gateway_kind("signal"), context)
             host: Any = SimpleNamespace(database=store.database)
@@ -58,7 +58,7 @@ async def test_nothing_is_sent_before_the_platform_has_said_who_we_are(tmp_path:
             running = asyncio.create_task(gateway.run())
             await asyncio.to_thread(signal.asked_for_accounts.wait, 20)
             for _ in range(5):
-                gateway.owe()
+                gateway.wake_sender()
                 assert await state() == "waiting"
             assert signal.shown == []
             signal.hold_accounts.set()
@@ -82,7 +82,8 @@ async def test_a_message_of_blanks_counts_for_nothing(tmp_path: Path) -> None:
     adapter = make_adapter(gateway_kind("signal"), GatewayContext("signal", settings, {}, tmp_path))
     async with await Store.open(tmp_path / "state.db") as store:
         host: Any = SimpleNamespace(database=store.database)
-        gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), SimpleNamespace())
+        others: Any = SimpleNamespace()
+        gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), others)
         told = []
         for text in ["", "  ", "\n", "\u200b", "hello"]:
             await gateway.take(Incoming(id=text, place=HERE, sender=Sender(OWNER, "Ana"), text=text))
@@ -109,7 +110,7 @@ async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: 
                 running = asyncio.create_task(gateway.run())
                 await gateway.wait_until_known()
                 await asyncio.sleep(0.05)
-                gateway.owe()
+                gateway.wake_sender()
                 for _ in range(moments):
                     await asyncio.sleep(0)
                 running.cancel()
@@ -154,7 +155,7 @@ async def test_the_end_of_a_turn_ends_no_message_of_the_next_one(tmp_path: Path)
                     "UPDATE received SET state = 'taken', session = 's', node = ? WHERE message = ?",
                     (node, str(number)),
                 )
-            book.turn_over(c, "s", 6)
+            book.mark_turn_done(c, "s", 6)
             return c.execute("SELECT node, state FROM received ORDER BY id").fetchall()
 
         assert await store.database.write(both) == [(5, "done"), (9, "taken")]
@@ -171,7 +172,7 @@ async def test_a_message_whose_chat_goes_elsewhere_waits_for_no_turn_that_no_cha
             now = time.time()
             book.bind(c, "telegram", HERE, "s", 0, False, now)
             book.receive(c, "telegram", Incoming(id="1", place=HERE, sender=Sender("me"), text="do it"), now)
-            book.hand_over(c, 1, "s", "do it")
+            book.mark_handed(c, 1, "s", "do it")
             if is_stored:
                 mark_taken(c, 1, "s", 5)
             match to:
@@ -194,13 +195,13 @@ async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_pat
         def told(c: Any) -> list[tuple[str, str]]:
             now = time.time()
             body = {"text": "reads a file"}
-            row = book.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
+            row = book.queue_delivery(c, "telegram", HERE, "text", body, now, session="s", state="draft")
             book.mark_sent(c, row, "77")
             book.bind(c, "telegram", HERE, "s", 0, False, now)
             book.drop_drafts(c, "telegram", HERE, "s")
-            bound = book.bound(c, "telegram", HERE)
+            bound = book.find_bound_place(c, "telegram", HERE)
             assert bound is not None
-            assert book.tell(c, "telegram", bound, 3, [{"text": "An answer."}], now)
+            assert book.queue_node(c, "telegram", bound, 3, [{"text": "An answer."}], now)
             return c.execute("SELECT message, state FROM deliveries ORDER BY id").fetchall()
 
         assert await store.database.write(told) == [("77", "sent"), ("", "waiting")]

@@ -47,7 +47,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 def context_of(folder: Path, store: Store, settings: Any) -> Any:
     """What the tool works in, in a session that a chat talks to."""
     (folder / "work").mkdir()
-    context = FakeContext((folder / "work").resolve())
+    context: Any = FakeContext((folder / "work").resolve())
     chats = Chats(OutgoingMessages(settings, SECRET), store.database, folder / "gateways", SESSION)
     targets: Any = {"phone": SimpleNamespace(kind="ntfy", url="http://x/y", url_env="", token_env="")}
     online: Any = None
@@ -216,7 +216,7 @@ async def test_a_file_that_the_platform_refuses_is_given_up_with_its_copy(
         body = keep_copy(tmp_path / "gateways" / "signal", "a.txt", b"x")
         gone = {**body, "path": f"{body['path']}.gone"}
         await store.database.write(
-            lambda c: book.deliver(c, "signal", Place(platform.owner), "file", gone, 0.0)
+            lambda c: book.queue_delivery(c, "signal", Place(platform.owner), "file", gone, 0.0)
         )
         async with running(tmp_path, store, platform, settings):
             assert await settled(store) == [("failed", "The file is gone.")]
