@@ -416,9 +416,9 @@ async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks
     all_hooks = [*active, *base.plugins.hooks()]
     hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
     if all_hooks:
-        base.stream.subscribe(hooks.hear, *HEARD)
+        base.stream.subscribe(hooks.handle_event, *HEARD)
         if base.options.after:
-            hooks.tell("session_reset", before=base.options.after)
+            hooks.notify("session_reset", before=base.options.after)
         base.closers.append(hooks.close)
     missing = len(base.hooks) - len(active)
     if not missing:

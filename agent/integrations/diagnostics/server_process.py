@@ -388,13 +388,13 @@ class ServerProcess:
             raise ServerFault(f"it did not answer within {_STARTING:g} s of its start") from None
         able = answer.get("capabilities") if isinstance(answer, Mapping) else None
         self._pulls = isinstance(able, Mapping) and able.get("diagnosticProvider") not in (None, False)
-        self.tell("initialized", {})
+        self.notify("initialized", {})
 
     def begin(self) -> None:
         """Start counting received bytes and messages from zero, as a new edit begins."""
         self._bytes = self._messages = 0
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification to the server. Raises `ServerFault`."""
         self._send({"method": method, "params": dict(params)})
 
@@ -613,7 +613,7 @@ class Documents:
         if edit.after != document.text:
             self._change(uri, document, edit.after)
         self._on_disk(uri, _CREATED if edit.before is None else _CHANGED)
-        self._server.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
+        self._server.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
         before = document.known or ()
         if not await self._learn(uri, document, deadline):
             return None
@@ -639,12 +639,12 @@ class Documents:
             "version": 1,
             "text": text,
         }
-        self._server.tell("textDocument/didOpen", {"textDocument": item})
+        self._server.notify("textDocument/didOpen", {"textDocument": item})
         return document
 
     def _change(self, uri: str, document: _Document, text: str) -> None:
         document.text, document.version, document.since = text, document.version + 1, self._server.mark()
-        self._server.tell(
+        self._server.notify(
             "textDocument/didChange",
             {
                 "textDocument": {"uri": uri, "version": document.version},
@@ -654,10 +654,10 @@ class Documents:
 
     def _close(self, path: Path) -> None:
         if self._open.pop(path, None) is not None:
-            self._server.tell("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
+            self._server.notify("textDocument/didClose", {"textDocument": {"uri": path.as_uri()}})
 
     def _on_disk(self, uri: str, kind: int) -> None:
-        self._server.tell("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
+        self._server.notify("workspace/didChangeWatchedFiles", {"changes": [{"uri": uri, "type": kind}]})
 
     def _forget_oldest(self) -> None:
         for path in list(self._open)[:-MOST_OPEN]:

@@ -202,7 +202,7 @@ class SessionHooks:
         """Return the combined answer of the hooks on a reply that ends a turn."""
         return await self._ask("before_response", "", {"result": text})
 
-    def tell(self, event: HookEvent, tool: str = "", **fields: Any) -> None:
+    def notify(self, event: HookEvent, tool: str = "", **fields: Any) -> None:
         """Notify hooks of an event, in order and in the background; dropped if too many are waiting."""
         if not any(hook.applies_to(tool) for hook in self._hooks.get(event, ())):
             return
@@ -212,19 +212,19 @@ class SessionHooks:
             self._lost += 1
             return
         if self._telling is None:
-            self._telling = asyncio.create_task(self._tell_all(), name="hooks")
+            self._telling = asyncio.create_task(self._notify_all(), name="hooks")
 
-    def hear(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Notify hooks of the session events that they cannot influence."""
         match event:
             case SessionOpened():
-                self.tell("session_start", model=event.model)
+                self.notify("session_start", model=event.model)
             case RequestStarted():
-                self.tell("before_request", model=event.model, agent=event.agent)
+                self.notify("before_request", model=event.model, agent=event.agent)
             case UsageChanged():
-                self.tell("after_request", result=event.to_json()["request"], agent=event.agent)
+                self.notify("after_request", result=event.to_json()["request"], agent=event.agent)
             case ToolFinished():
-                self.tell(
+                self.notify(
                     "after_tool",
                     event.tool,
                     call=event.call,
@@ -233,29 +233,29 @@ class SessionHooks:
                     agent=event.agent,
                 )
             case AgentStarted():
-                self.tell("subagent_start", agent=event.agent, name=event.name, goal=event.goal)
+                self.notify("subagent_start", agent=event.agent, name=event.name, goal=event.goal)
             case AgentEnded():
-                self.tell("subagent_stop", agent=event.agent, outcome=event.outcome, result=event.summary)
+                self.notify("subagent_stop", agent=event.agent, outcome=event.outcome, result=event.summary)
             case ApprovalAsked():
-                self.tell("approval_asked", event.tool, headline=event.headline, request=event.id)
+                self.notify("approval_asked", event.tool, headline=event.headline, request=event.id)
             case RequestResolved():
-                self.tell("approval_answered", request=event.id, outcome=event.outcome)
+                self.notify("approval_answered", request=event.id, outcome=event.outcome)
             case FilesChanged():
-                self.tell("file_changed", by=event.by, paths=[file.path for file in event.files])
+                self.notify("file_changed", by=event.by, paths=[file.path for file in event.files])
             case Noticed(kind="compaction"):
-                self.tell("compaction", result=event.text)
+                self.notify("compaction", result=event.text)
             case _:
                 pass
 
     async def close(self) -> None:
         """Notify hooks of the session's end, and wait a limited time until all have run."""
-        self.tell("session_end")
+        self.notify("session_end")
         if (telling := self._telling) is not None:
             await asyncio.wait({telling}, timeout=_PATIENCE)
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
 
-    async def _tell_all(self) -> None:
+    async def _notify_all(self) -> None:
         while True:
             try:
                 event, tool, fields = self._waiting.get_nowait()
@@ -279,7 +279,7 @@ class SessionHooks:
                 cause = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
                 if not isinstance(error, HookError):
                     log.exception("the hook %s failed", hook.title)
-                self._complain(hook, clean(cause))
+                self._report_failure(hook, clean(cause))
                 if hook.required:
                     return HookAnswer("block", f"The hook `{hook.title}` is required and failed: {cause}.")
                 continue
@@ -298,7 +298,7 @@ class SessionHooks:
             return await run_hook(hook, payload, self._workspace, self._environment)
         return await hook.answer(payload)
 
-    def _complain(self, hook: AnyHook, cause: str) -> None:
+    def _report_failure(self, hook: AnyHook, cause: str) -> None:
         """Report a problem with a hook, once per session."""
         if hook.digest in self._failed:
             return

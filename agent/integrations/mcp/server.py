@@ -26,15 +26,15 @@ class CallClocks:
     def __init__(self) -> None:
         self._timers: dict[asyncio.Timeout, float] = {}
         """The running timeouts, with the seconds each has left while the clocks are stopped."""
-        self._standing = 0
+        self._pauses = 0
 
     @asynccontextmanager
     async def running(self, seconds: float) -> AsyncIterator[None]:
         """Raise `TimeoutError` if the block takes more than `seconds`.
 
-        The time inside `standing` does not count.
+        The time inside `paused` does not count.
         """
-        async with asyncio.timeout(None if self._standing else seconds) as timer:
+        async with asyncio.timeout(None if self._pauses else seconds) as timer:
             self._timers[timer] = seconds
             try:
                 yield
@@ -42,11 +42,11 @@ class CallClocks:
                 del self._timers[timer]
 
     @contextmanager
-    def standing(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Stop the timeouts of all calls inside the block."""
         loop = asyncio.get_running_loop()
-        self._standing += 1
-        if self._standing == 1:
+        self._pauses += 1
+        if self._pauses == 1:
             for timer in self._timers:
                 if (when := timer.when()) is not None:
                     self._timers[timer] = when - loop.time()
@@ -54,8 +54,8 @@ class CallClocks:
         try:
             yield
         finally:
-            self._standing -= 1
-            if self._standing == 0:
+            self._pauses -= 1
+            if self._pauses == 0:
                 for timer, left in self._timers.items():
                     if not timer.expired():
                         timer.reschedule(loop.time() + left)
@@ -405,8 +405,8 @@ class Server:
 
     async def _answer_request(self, kind: str, params: Any) -> Any:
         if kind == "sign_in":
-            self._signing.enter_context(self._clocks.standing())
-        with self._clocks.standing():
+            self._signing.enter_context(self._clocks.paused())
+        with self._clocks.paused():
             return await self._answer(kind, params)
 
 

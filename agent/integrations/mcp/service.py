@@ -88,7 +88,7 @@ class SignIns:
         if (task := self._tasks.get(name)) is not None:
             task.cancel()
 
-    async def came_back(self, name: str, address: str) -> None:
+    async def pass_redirect(self, name: str, address: str) -> None:
         """Pass the URL at which a browser on another machine ended to the waiting sign-in."""
         expected = urlsplit(_way_back(self._addresses.get(name) or ""))
         given = urlsplit(address.strip())
@@ -186,7 +186,7 @@ class OfferedTool:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _LiveServer:
     """The state of one server in this session."""
 
     declared: DeclaredServer
@@ -236,7 +236,7 @@ class McpService:
         self.changed: Callable[[], None] = lambda: None
         """Called when a server has been listed, because the offered tools may have changed."""
 
-    def _keep(self, declared: DeclaredServer) -> _Kept:
+    def _keep(self, declared: DeclaredServer) -> _LiveServer:
         config, around = declared.config, self._around
         name = config.name
 
@@ -252,9 +252,9 @@ class McpService:
             lambda: launch_of(config, around),
             around.of_process,
             answer,
-            lambda event, fields: self._hear(name, event, fields),
+            lambda event, fields: self._handle_event(name, event, fields),
         )
-        return _Kept(declared, server, None)
+        return _LiveServer(declared, server, None)
 
     def load(self) -> None:
         """Read the stored catalogs of all servers. Touches the disk."""
@@ -276,14 +276,14 @@ class McpService:
             told += waiting(name, kept.catalog)
         return told
 
-    async def learn(self) -> None:
+    async def list_unknown(self) -> None:
         """Request the lists of all servers without a stored catalog, in parallel.
 
         Failures are reported as notices.
         """
         unknown = [kept for kept in self._kept.values() if kept.declared.usable and kept.catalog is None]
 
-        async def one(kept: _Kept) -> None:
+        async def one(kept: _LiveServer) -> None:
             try:
                 await self._list_if_due(kept)
             except HermesError as error:
@@ -291,12 +291,12 @@ class McpService:
 
         await asyncio.gather(*(one(kept) for kept in unknown))
 
-    def learn_beside(self) -> asyncio.Task[None]:
+    def list_unknown_in_background(self) -> asyncio.Task[None]:
         """Run `learn` in the background and return the task. Tools that it finds can be used at once."""
 
         async def learning() -> None:
             before = {tool.name for tool in self.offered_tools()}
-            await self.learn()
+            await self.list_unknown()
             new = [tool for tool in self.offered_tools() if tool.name not in before]
             if new:
                 servers = ", ".join(dict.fromkeys(tool.server for tool in new))
@@ -309,7 +309,7 @@ class McpService:
         """Return whether any server may be used."""
         return any(kept.declared.usable for kept in self._kept.values())
 
-    def may_bring(self, name: str) -> bool:
+    def may_offer(self, name: str) -> bool:
         """Return whether a tool with this name could belong to a usable server, offered now or not."""
         return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
 
@@ -437,7 +437,7 @@ class McpService:
 
     async def came_back(self, server: str, address: str) -> None:
         """Pass the URL at which a browser on another machine ended to the waiting sign-in."""
-        await self._sign_ins.came_back(server, address)
+        await self._sign_ins.pass_redirect(server, address)
 
     async def sign_out(self, server: str) -> bool:
         """Delete the tokens of a server and end it; return False if there were none."""
@@ -482,7 +482,7 @@ class McpService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(kept.server.close() for kept in self._kept.values()), return_exceptions=True)
 
-    def _state(self, name: str, kept: _Kept) -> ServerState:
+    def _state(self, name: str, kept: _LiveServer) -> ServerState:
         declared, catalog = kept.declared, kept.catalog or ServerCatalog()
         health = kept.server.health
         if not declared.config.enabled:
@@ -512,7 +512,7 @@ class McpService:
             sign_in=self._sign_ins.address(name),
         )
 
-    def _usable(self, name: str) -> _Kept:
+    def _usable(self, name: str) -> _LiveServer:
         kept = self._kept.get(name)
         if kept is None:
             known = ", ".join(sorted(self._kept)) or "none"
@@ -523,7 +523,7 @@ class McpService:
             raise ServerError(name, "it is switched off", f"set mcp_servers.{name}.enabled to true")
         return kept
 
-    def _check(self, server: str, tool: str, kept: _Kept) -> None:
+    def _check(self, server: str, tool: str, kept: _LiveServer) -> None:
         """Raise `ServerError` if a tool no longer exists, is excluded, or differs from what was approved."""
         catalog = kept.catalog or ServerCatalog()
         found = next((each for each in catalog.tools if each.name == tool), None)
@@ -534,7 +534,7 @@ class McpService:
             mend = f"a person can look at it and agree with `hermes mcp trust {server}`"
             raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
 
-    async def _list_if_due(self, kept: _Kept) -> None:
+    async def _list_if_due(self, kept: _LiveServer) -> None:
         """List a server's tools and prompts if it was started or has changed since the last list."""
         try:
             about = await kept.server.connect()
@@ -545,7 +545,7 @@ class McpService:
             if not kept.is_fresh:
                 await self._list(kept, about)
 
-    async def _list(self, kept: _Kept, about: Mapping[str, Any]) -> None:
+    async def _list(self, kept: _LiveServer, about: Mapping[str, Any]) -> None:
         moment = kept.moment
         given = await kept.server.request("list", {})
         before = kept.catalog
@@ -564,7 +564,7 @@ class McpService:
         for problem in catalog.problems if before is None else ():
             self.say("warning", f"The MCP server {config.name}: {problem}.")
 
-    def _hear(self, name: str, event: str, fields: Mapping[str, Any]) -> None:
+    def _handle_event(self, name: str, event: str, fields: Mapping[str, Any]) -> None:
         kept = self._kept[name]
         match event:
             case "changed":
@@ -583,12 +583,12 @@ class McpService:
                 if kept.lines.takes(time.monotonic()):
                     self._write(name, level, text)
 
-    def _probe_later(self, kept: _Kept) -> None:
+    def _probe_later(self, kept: _LiveServer) -> None:
         """Try a failed server again in the background, unless that is switched off or already happening."""
         if self._around.probes and not kept.is_probed:
             self._beside(self._probe(kept))
 
-    async def _probe(self, kept: _Kept) -> None:
+    async def _probe(self, kept: _LiveServer) -> None:
         name = kept.declared.config.name
         kept.is_probed = True
         try:
@@ -602,7 +602,7 @@ class McpService:
         finally:
             kept.is_probed = False
 
-    async def _again(self, kept: _Kept) -> None:
+    async def _again(self, kept: _LiveServer) -> None:
         """List a server that reports a change. Several changes in a short time are handled together."""
         if kept.is_renewing:
             return

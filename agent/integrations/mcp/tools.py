@@ -162,7 +162,7 @@ def _brief(value: Any) -> str:
 
 
 @contextmanager
-def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
+def placeholder_tools(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
     """Register missing tools, and offer them only inside the block.
 
     Any later call of one is answered with the message that the tool is gone.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
-from agent.integrations.mcp.tools import stand_ins
+from agent.integrations.mcp.tools import placeholder_tools
 from agent.model.protocol import Profile, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.session.conversation.event_numbers import EventNumbers
@@ -168,13 +168,13 @@ def _as_before(
     """
     place = {spec.name: position for position, spec in enumerate(before)}
     searches = place.keys() >= BOTH
-    gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_bring(spec.name)]
+    gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_offer(spec.name)]
     gone = gone if searches else []
     names = allowed_tools(base.settings, base.tools)
     further = base.tools.with_trait("brought").intersection(names)
     added = {spec.name for spec in now.direct if not (searches and spec.name in further)}
     shown = [name for name in names if name in place or name in added]
-    with stand_ins(gone, base.tools):
+    with placeholder_tools(gone, base.tools):
         every = [*names, *(spec.name for spec in gone)]
         specs = _shown_specs(every, set(names).difference(shown), kinds, base.tools)
     rest = [name for name in names if name not in shown]

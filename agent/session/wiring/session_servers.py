@@ -141,12 +141,12 @@ async def open_servers(
     arrivals = None
     if service.has_unknown():
         if options.attended:
-            learning = service.learn_beside()
+            learning = service.list_unknown_in_background()
             # A caller that passes in servers wants to use them at once.
             await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
             arrivals = ServerArrivals(service, [each.config.name for each in given], learning)
         else:
-            await service.learn()
+            await service.list_unknown()
     register_servers(service, base.tools)
     return service, answers, told, arrivals
 

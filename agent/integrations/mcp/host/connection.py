@@ -21,18 +21,18 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from agent.integrations.mcp.catalog import FAULT, MOST_TOOLS
 from agent.integrations.mcp.host import results
-from agent.integrations.mcp.host.places import sandbox_hint, with_files, with_hint
+from agent.integrations.mcp.host.places import sandbox_hint, with_files, with_sandbox_hint
 from agent.integrations.mcp.host.results import (
     CallFaultError,
     ListingFilter,
+    as_call_fault,
     call_as_task,
     tools_run_as_tasks,
     with_addresses,
-    words,
 )
 from agent.integrations.mcp.host.stdio import (
     LARGEST_MESSAGE,
-    Complaints,
+    ErrorOutput,
     own_places,
     resolved_command,
     stdio_streams,
@@ -126,7 +126,7 @@ class ServerConnection:
         self._closing = asyncio.Event()
         self._holding: asyncio.Task[None] | None = None
         self._client: Client | None = None
-        self._complaints = Complaints(Path(f"{launch.folder}.log"))
+        self._complaints = ErrorOutput(Path(f"{launch.folder}.log"))
         self._gone = ""
         self._has_ended = asyncio.Event()
         self._filter = ListingFilter()
@@ -212,7 +212,7 @@ class ServerConnection:
     def _call_result(self, answer: dict[str, Any], files: Path) -> dict[str, Any]:
         result = results.call_result(answer, files)
         result = with_files(result, self._launch, partial(results.write_file, files=files))
-        return with_hint(result, self._launch)
+        return with_sandbox_hint(result, self._launch)
 
     async def read_resource(self, uri: str, files: str = "") -> dict[str, Any]:
         answer = await self._await_answer(self._need().read_resource(uri))
@@ -246,7 +246,7 @@ class ServerConnection:
     def _fault(self, error: BaseException) -> CallFaultError:
         if self._gone:
             return CallFaultError(self._gone, gone=True)
-        return words(error)
+        return as_call_fault(error)
 
     async def _pages(self, field: str, fetch: Callable[..., Awaitable[Any]]) -> list[Any]:
         found: list[Any] = []
@@ -267,9 +267,9 @@ class ServerConnection:
             async with self._make() as client:
                 try:
                     self._filter.put_before(client)
-                    await self._hear_logs(client)
+                    await self._request_logs(client)
                     opened.set_result(client)
-                    listening = asyncio.create_task(self._hear_changes(client))
+                    listening = asyncio.create_task(self._listen_for_changes(client))
                     await self._closing.wait()
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
@@ -309,7 +309,7 @@ class ServerConnection:
             list_roots_callback=self._roots,
             logging_callback=self._log,
             log_level="info",
-            message_handler=self._hear,
+            message_handler=self._handle_message,
         )
 
     def _transport(self) -> Any:
@@ -398,14 +398,14 @@ class ServerConnection:
         said = params.data if isinstance(params.data, str) else str(params.data)
         self._tell("log", {"level": params.level, "text": said[:2_000]})
 
-    async def _hear(self, message: Any) -> None:
+    async def _handle_message(self, message: Any) -> None:
         match message:
             case types.ToolListChangedNotification() | types.PromptListChangedNotification():
-                self._tell_change()
+                self._report_change()
             case _:
                 pass
 
-    def _tell_change(self) -> None:
+    def _report_change(self) -> None:
         """Report to Hermes that the server's lists have changed.
 
         The first change is reported at once, later ones at intervals.
@@ -420,16 +420,16 @@ class ServerConnection:
     def _change_again(self) -> None:
         self._change = None
         if self._has_changed:
-            self._tell_change()
+            self._report_change()
 
-    async def _hear_logs(self, client: Client) -> None:
+    async def _request_logs(self, client: Client) -> None:
         """Request the log of a server with an older protocol version. A refusal is ignored."""
         if client.server_capabilities.logging and client.protocol_version <= "2025-11-25":
             with warnings.catch_warnings(), suppress(MCPError):
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 await client.set_logging_level("info")
 
-    async def _hear_changes(self, client: Client) -> None:
+    async def _listen_for_changes(self, client: Client) -> None:
         """Listen for changes to the server's lists, if the protocol version needs a stream for that."""
         able = client.server_capabilities
         if client.protocol_version <= "2025-11-25" or not (able.tools and able.tools.list_changed):
@@ -437,7 +437,7 @@ class ServerConnection:
         try:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
                 async for _ in changes:
-                    self._tell_change()
+                    self._report_change()
         except Exception:  # whatever it is, the server goes on without it
             return
 

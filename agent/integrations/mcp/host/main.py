@@ -86,7 +86,7 @@ class _Host:
             await self._connection.close()
 
     async def _carry_out(self, number: int, method: str, arguments: Mapping[str, Any]) -> None:
-        from agent.integrations.mcp.host.results import CallFaultError, words
+        from agent.integrations.mcp.host.results import CallFaultError, as_call_fault
 
         try:
             value = await self._call(number, method, arguments)
@@ -97,7 +97,7 @@ class _Host:
             self._send({"reply": number, "error": fault.to_json()})
             return
         except Exception as error:
-            self._send({"reply": number, "error": words(error).to_json()})
+            self._send({"reply": number, "error": as_call_fault(error).to_json()})
             return
         # What the server told before it answered is handed on before its answer.
         for _ in range(_TURNS):

@@ -139,7 +139,7 @@ def sandbox_hint(text: str, launch: ServerLaunch, *, failed: bool) -> str:
     )
 
 
-def with_hint(result: dict[str, Any], launch: ServerLaunch) -> dict[str, Any]:
+def with_sandbox_hint(result: dict[str, Any], launch: ServerLaunch) -> dict[str, Any]:
     """Return a result, with a hint on what to do if the sandbox denies a path that it names."""
     key = "error" if "error" in result else "content"
     if not isinstance(text := result.get(key), str):

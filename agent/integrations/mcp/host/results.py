@@ -233,7 +233,7 @@ class SignInNeededError(Exception):
     """The user has to sign in, but is not present."""
 
 
-def words(error: BaseException) -> CallFaultError:
+def as_call_fault(error: BaseException) -> CallFaultError:
     """Return the `CallFaultError` for an error of the MCP SDK."""
     inner = _innermost(error)
     match inner:
@@ -326,7 +326,7 @@ async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
 
 
 async def call_as_task(
-    client: Client, name: str, arguments: Mapping[str, Any], told_of: Progress
+    client: Client, name: str, arguments: Mapping[str, Any], progress: Progress
 ) -> dict[str, Any]:
     """Call a tool as a task, and return its result. Cancelling this call cancels the task."""
     # The package's own check of answers does not know tasks.
@@ -334,7 +334,7 @@ async def call_as_task(
     params = {"name": name, "arguments": dict(arguments), "task": {"ttl": KEPT_FOR}}
     started = types.CreateTaskResult.model_validate(await send("tools/call", params, {}), by_name=False)
     task = started.task
-    watching = asyncio.create_task(_watch(client, task, told_of))
+    watching = asyncio.create_task(_watch(client, task, progress))
     try:
         # The answer comes when the task has ended, and questions of the task on the way.
         return dict(await send("tasks/result", {"taskId": task.task_id}, {}))
@@ -348,7 +348,7 @@ async def call_as_task(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
+async def _watch(client: Client, task: types.Task, progress: Progress) -> None:
     """Report the status messages of a task until cancelled."""
     request = types.GetTaskRequest(params=types.GetTaskRequestParams(task_id=task.task_id))
     said, count = "", 0
@@ -361,7 +361,7 @@ async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
             return
         if task.status_message and task.status_message != said:
             said, count = task.status_message, count + 1
-            await told_of(count, None, said)
+            await progress(count, None, said)
 
 
 def _addresses(error: MCPError) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ _GRACE = 1.0
 
 
 @dataclass(slots=True)
-class Complaints:
+class ErrorOutput:
     """A server's error output: written to a file up to a limit, with the newest lines in memory."""
 
     file: Path
@@ -120,7 +120,7 @@ async def stdio_streams(
     start: Callable[[], Wrapped],
     env: Mapping[str, str],
     cwd: str,
-    complaints: Complaints,
+    complaints: ErrorOutput,
     ended: Callable[[str], None],
 ) -> AsyncIterator[Any]:
     """Start a server and yield its message streams. `ended` is called with a reason if the server ends by
@@ -172,7 +172,7 @@ async def stdio_streams(
 async def _reading(
     process: asyncio.subprocess.Process,
     to_session: Any,
-    complaints: Complaints,
+    complaints: ErrorOutput,
     listening: asyncio.Task[None],
     ended: Callable[[str], None],
 ) -> None:
@@ -211,7 +211,7 @@ def _message(line: bytes) -> SessionMessage | None:
 
 
 async def _how(
-    process: asyncio.subprocess.Process, complaints: Complaints, listening: asyncio.Task[None]
+    process: asyncio.subprocess.Process, complaints: ErrorOutput, listening: asyncio.Task[None]
 ) -> str:
     """Return a description of how the server ended."""
     with suppress(TimeoutError):
@@ -243,7 +243,7 @@ async def _writing(process: asyncio.subprocess.Process, from_session: Any) -> No
             await process.stdin.drain()
 
 
-async def _listening(process: asyncio.subprocess.Process, complaints: Complaints) -> None:
+async def _listening(process: asyncio.subprocess.Process, complaints: ErrorOutput) -> None:
     assert process.stderr is not None
     while data := await process.stderr.read(_CHUNK):
         complaints.take(data)

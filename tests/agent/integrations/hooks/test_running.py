@@ -143,7 +143,7 @@ async def test_what_hooks_only_hear_of_arrives_in_order_and_before_the_end(tmp_p
     found = [Hook(event, "cat >> heard; echo >> heard") for event in ("after_tool", "session_end")]
     heard = hooks(found, tmp_path, [])
     for number in range(5):
-        heard.tell("after_tool", "terminal", number=number)
+        heard.notify("after_tool", "terminal", number=number)
     await heard.close()
     lines = [json.loads(line) for line in (tmp_path / "heard").read_text().splitlines() if line]
     assert [each.get("number") for each in lines] == [0, 1, 2, 3, 4, None]

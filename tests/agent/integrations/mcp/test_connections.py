@@ -17,7 +17,7 @@ import pytest
 
 from agent.integrations.mcp.host.connection import ServerConnection
 from agent.integrations.mcp.host.results import CallFaultError
-from agent.integrations.mcp.host.stdio import Complaints, error_line, own_places
+from agent.integrations.mcp.host.stdio import ErrorOutput, error_line, own_places
 from agent.integrations.mcp.launch import ServerLaunch
 from tests.support import fault_proxy
 from tests.support.fault_proxy import FAULTS
@@ -253,7 +253,7 @@ def test_the_line_that_names_an_error_is_found(said: str, reason: str) -> None:
     ],
 )  # fmt: skip
 def test_a_reason_over_several_lines_is_told_in_one(said: str, reason: str, tmp_path: Path) -> None:
-    complaints = Complaints(tmp_path / "log")
+    complaints = ErrorOutput(tmp_path / "log")
     complaints.take(said.encode())
     assert complaints.words() == reason
 

@@ -13,7 +13,7 @@ import pytest
 
 from agent.integrations.mcp.catalog import INSTRUCTIONS, merge_listing
 from agent.integrations.mcp.host import results
-from agent.integrations.mcp.host.places import sandbox_hint, with_files, with_hint
+from agent.integrations.mcp.host.places import sandbox_hint, with_files, with_sandbox_hint
 from agent.integrations.mcp.launch import Confinement, ServerLaunch
 
 
@@ -102,7 +102,7 @@ def test_a_denied_path_names_the_sandbox_and_the_setting(
         assert f"`writable: [{wanted}]` under mcp_servers.web" in hint and f"--writable {wanted}`" in hint
         assert (f"make {wanted} first" in hint) == (not Path(wanted).exists())
         key = "error" if failed else "content"
-        assert with_hint({key: text.format(**names)}, launch)[key].endswith(f"[I{hint[1:]}.]")
+        assert with_sandbox_hint({key: text.format(**names)}, launch)[key].endswith(f"[I{hint[1:]}.]")
         allowed = sandbox_hint(text.format(**names), launched(tmp_path, writable=(wanted,)), failed=failed)
         absent = f"it may change {wanted} only if that is there when it starts; make it"
         assert not allowed if Path(wanted).exists() else allowed.startswith(absent)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.core.store.nodes import NewNode, Session
+from agent.core.store.nodes import Kind, NewNode, Session
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
 from agent.knowledge.memory.files import MemoryOperation, Origin
@@ -24,7 +24,7 @@ from agent.knowledge.recall.scoring import date_words, words_of
 from agent.knowledge.recall.sources import MemoryNotes, Passage
 from tools.context import FoundNote, FoundSession, SessionSearch
 
-TALK = (
+TALK: tuple[tuple[Kind, str], ...] = (
     ("user", "How do we deploy the billing service?"),
     ("assistant", "With the script in ops, after the tests are green."),
     ("user", "And who signs the invoices?"),
