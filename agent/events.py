@@ -194,7 +194,7 @@ class RetryScheduled(Event):
 
     def notice(self) -> tuple[str, str]:
         """Return the full cause at the first attempts, later only its beginning, which rarely changes."""
-        # Nobody has to try again what is tried again.
+        # The user need not try again: the request is retried automatically.
         reason = re.sub(r"(?:;|, or) try again.*$", "", self.reason).rstrip(".") + "."
         if self.attempt == 1:
             return "warning", f"{reason} Going on with {self.model}."

@@ -87,7 +87,7 @@ async def _messenger(home: Home, database: Database) -> Messenger:
 
     loaded = await asyncio.to_thread(load, home, os.environ)
     targets = loaded.settings.messages.targets
-    # A secret address has to be sent, and only to where the person says.
+    # A target's address is secret, but must be sent to that target: left out here.
     named = {each.url_env for each in targets.values() if each.url_env}
     secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
     online = Online(WebClient(secrets=secrets, environ=os.environ))

@@ -294,7 +294,7 @@ class Engine:
         self._stops += 1
         self.pending_requests.cancel_all(MAIN_AGENT)
         if self._task is not None and not self._task.done() and not self._stopping:
-            # Once: a second cancellation would cut off the end of the turn, which nobody would notice.
+            # Once: a second cancellation would cut off the end of the turn unnoticed.
             self._stopping = True
             # Not before it holds its message, which would be dropped with it.
             if self._holds_message:

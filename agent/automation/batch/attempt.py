@@ -314,7 +314,7 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
     if ceilings:
         settings["budget"] = {"total": ceilings}
     if runner in ("docker", "ssh"):
-        # Not in the folder that the person's settings name: each task has one of its own.
+        # Not in the folder named in the user's settings: each task has its own folder.
         settings["terminal"] = {"backend": runner, "workdir": ""}
     return settings
 

@@ -145,7 +145,7 @@ class _Worker:
             while line := await process.stdout.readline():
                 self._take(json.loads(line))
         except _UNREADABLE:
-            # Nothing it says can be told apart any more: what it has is begun again elsewhere.
+            # Its answers can no longer be told apart: its tasks are started again elsewhere.
             kill_process(process)
         code = await process.wait()
         for future in list(self._waiting.values()):

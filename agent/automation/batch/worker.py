@@ -25,7 +25,7 @@ LONGEST_LINE = 256 * 1024 * 1024
 
 def main() -> None:
     """Serve assignments from standard input, then end the process. Other output goes to standard error."""
-    # Held for as long as this process is there; not by what it starts.
+    # Held while this process runs; child processes do not inherit it.
     os.set_inheritable(int(sys.argv[1]), False)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)

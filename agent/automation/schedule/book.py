@@ -94,7 +94,7 @@ def resolve_target(cwd: Path, target: str) -> Path:
     """
     try:
         path = (cwd / Path(target).expanduser()).resolve()
-        # One that cannot be looked at cannot be written either; a pipe would wait for who reads it.
+        # An unreadable path cannot be written either; writing to a pipe would wait for a reader.
         if path.exists() and not path.is_file():
             raise ValueError(_NO_FILE)
     except (OSError, RuntimeError, ValueError) as error:

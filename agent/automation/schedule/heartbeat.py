@@ -267,7 +267,7 @@ class Heartbeats:
         place = await asyncio.to_thread(self._place, folder)
         if flaw:
             before = state or HeartbeatState()
-            # With the text as its prompt a run that a person asks for is refused as well.
+            # With the text as its prompt, a run that the user requests is refused as well.
             told = await self._tell(place, id, "file", flaw, message(text, []), now)
             return replace(before, flaw=flaw) if told else before
         reasons, seen = await beat(text, folder, state, now, self._settings, partial(self._mail, place))

@@ -72,7 +72,7 @@ def machine_zone() -> str:
     except (OSError, UnicodeDecodeError):
         pass
     if "TZ" in os.environ and not given:
-        # An empty one is UTC, says POSIX.
+        # POSIX: an empty value means UTC.
         return "UTC"
     names = (name.removeprefix("posix/").removeprefix("right/") for name in candidates)
     return next((name for name in names if name and isinstance(_find_zone(name), ZoneInfo)), "UTC")

@@ -415,7 +415,7 @@ class SessionTraining(TrainingKeeper):
         order = {"do": "train", "folder": str(run.folder), "configuration": dict(configuration)}
         await _order(process, order)
         assert process.stdout is not None
-        # What it says comes from the process that goes on, of which it is not the parent for long.
+        # The output comes from the process that continues, which soon has another parent.
         begun = await process.stdout.read()
         await process.wait()
         if not begun:

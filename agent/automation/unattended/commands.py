@@ -184,7 +184,7 @@ class UnattendedCommands:
             scratch=scratch,
             chosen=self.approve,
             permissions=permissions,
-            # What a person allowed in a session was not allowed for hours when nobody is there.
+            # No grants of sessions: the user gave those for work under supervision.
             grants=Grants(folder),
             audit=recorder,
             undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000),
@@ -229,14 +229,14 @@ class UnattendedCommands:
             kept.extend(f"\nIt took longer than {seconds:g} seconds and was stopped.".encode())
             code = TOOK_TOO_LONG
         finally:
-            # Also what it left behind.
+            # Also processes that it left running.
             kill_group(process.pid)
             await process.wait()
             await asyncio.to_thread(wrapped.ended)
         output = redact(kept.decode("utf-8", "replace"), secret_values(loaded.environ))
         if not code:
             return CommandEnd(code, output)
-        # How to ask a person is of no use here.
+        # Hints on how to ask the user are useless here.
         refusal = boundary.refusal(output, network=need.network).partition(" If it has to be")[0]
         return CommandEnd(
             code,

@@ -553,7 +553,7 @@ class HistoryNavigation:
             raise HermesError(BUSY)
         async with self._going:
             if self._recorder is not None:
-                # So that the move leads back to files as they are, not only as far as events told.
+                # So that the current state of all files is recorded, not only the reported changes.
                 await self._recorder.record_unseen()
             yield
 

@@ -85,7 +85,7 @@ class ForeignClient:
         kinds = {each.kind: each.option_id for each in reversed(options)}
         call, asked = self._listener.ask(tool_call), CallFields.of(tool_call)
         try:
-            # What is said while a person thinks counts too.
+            # Reports that arrive while the user decides count too.
             permitted: list[CallFields] = []
             while new := [each for each in call.views(asked) if each not in permitted]:
                 permitted += new

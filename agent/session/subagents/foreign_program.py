@@ -126,7 +126,7 @@ class ForeignProcess:
             return answer
 
         asking = asyncio.ensure_future(ask())
-        # Where nobody waits for it any more, its failure is of no interest.
+        # If no caller waits for it any more, its failure is ignored.
         asking.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
             return await asyncio.shield(asking)

@@ -53,7 +53,7 @@ class CallEffects:
                     text = await work()
                     settle = partial(unasked.settle_settings, call, tool, context, text)
                     text = await helpers.ask(GUARDED, settle, text)
-                # What was taken back stays so, where nobody can be asked about it.
+                # Without a user to ask, the reverted changes stay reverted.
                 return await helpers.ask(GUARDED, lambda: unasked.settle(call, tool, context, text), text)
         finally:
             await helpers.ask(GUARDED, lambda: unasked.forgo(call), None)

@@ -237,6 +237,6 @@ def allowed_tools(settings: Settings, registry: Registry) -> tuple[str, ...]:
     names = resolve(settings.tools.enabled, without, registry)
     if registry.with_trait("brought").isdisjoint(names):
         return names
-    # A person who names a server in the settings wants its tools, however many there are.
+    # A user who names a server in the settings wants its tools, however many there are.
     search = BOTH.intersection(registry.names()).difference(resolve(without, (), registry))
     return (*names, *sorted(search.difference(names)))

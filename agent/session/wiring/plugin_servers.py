@@ -31,7 +31,7 @@ def plugin_servers(
         if name in taken or name in found:
             why = "its name is taken"
         elif any("${" in text for text in (*server.args, *server.env.values())):
-            # The settings would fill in the person's variables there, which the format forbids.
+            # The settings would fill in the user's variables there, which the format forbids.
             why = "what looks like a variable cannot be handed on as it is"
         if why:
             problems.append(f"The MCP server {server.name} of the plugin {each.plugin} is left out: {why}.")

@@ -90,7 +90,7 @@ class SessionSenses:
         from agent.core.net.door import WebClient
         from agent.integrations.senses.online import Online
 
-        # A secret address has to be sent, and only to where the person says.
+        # A target's address is secret, but must be sent to that target: left out here.
         named = {each.url_env for each in self._base.settings.messages.targets.values() if each.url_env}
         secrets = {name: value for name, value in self._base.secrets.items() if name not in named}
         return Online(WebClient(secrets=secrets, environ=self._base.environ))
