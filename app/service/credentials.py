@@ -268,7 +268,7 @@ class Lockout:
         self._now = now
         self._faults: dict[str, deque[float]] = {}
 
-    def fault(self, key: str) -> float:
+    def record_failure(self, key: str) -> float:
         """Record a failure; return the seconds to wait if there were too many, else 0."""
         now = self._now()
         if key not in self._faults and len(self._faults) >= MOST_KEYS:
@@ -298,7 +298,7 @@ class RateLimit:
         self._buckets: dict[str, tuple[float, float]] = {}
         """The requests left at a time, by device."""
 
-    def take(self, key: str) -> float:
+    def count_request(self, key: str) -> float:
         """Count one request; return 0 if it is allowed, else the seconds to wait."""
         now = self._now()
         left, since = self._buckets.get(key, (self._burst, now))

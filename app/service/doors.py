@@ -82,7 +82,7 @@ class ClientIdentity:
     surface: str = "serve"
     """The kind of sender: `serve`, `terminal`, or `gateway.NAME` for a messenger."""
 
-    def may(self, scope: Scope) -> bool:
+    def has_scope(self, scope: Scope) -> bool:
         """Return whether the sender's scope includes another one."""
         return includes(self.scope, scope)
 
@@ -120,7 +120,7 @@ class Address:
         """
         return f"{'__Host-' if self.scheme == 'https' else ''}hermes_token_{self.port}"
 
-    def knows(self, host: str, reached: str) -> bool:
+    def is_own_host(self, host: str, reached: str) -> bool:
         """Return whether a Host header names this service; `reached` is the connection's local address.
 
         Only this machine's IP addresses, `localhost`, and names from the settings are accepted. So a foreign
@@ -135,7 +135,7 @@ class Address:
             return _is_loopback(reached) or name == self.host
         return name == self.host or _same_address(name, reached)
 
-    def origin(self, host: str, origin: str) -> bool:
+    def is_own_origin(self, host: str, origin: str) -> bool:
         """Return whether `origin` is the origin of the service's page if it is reached as `host`."""
         parts = urlsplit(origin)
         name, _ = split_host(host)
@@ -219,9 +219,9 @@ class AccessChecks:
             raise RequestRefusedError(400, "This path is not a plain one.")
         host, origin = headers.get("host", ""), headers.get("origin")
         reached = (scope.get("server") or ("", 0))[0]
-        if not self._address.knows(host, reached):
+        if not self._address.is_own_host(host, reached):
             raise RequestRefusedError(421, "This name does not belong to this service; see serve.hosts.")
-        if origin is not None and not self._address.origin(host, origin):
+        if origin is not None and not self._address.is_own_origin(host, origin):
             raise RequestRefusedError(403, "This page belongs to somebody else.")
         is_socket = scope["type"] == "websocket"
         client = (scope.get("client") or ("", 0))[0]
@@ -229,7 +229,7 @@ class AccessChecks:
             site = headers.get("sec-fetch-site", "none").strip().lower()
             if method not in _READS and site not in _OUR_SITES:
                 raise RequestRefusedError(403, "This page belongs to somebody else.")
-            if wait := self._strangers.take(client):
+            if wait := self._strangers.count_request(client):
                 raise RequestRefusedError(429, "Too many requests; wait a little.", wait)
             return None
         bearer = _bearer(headers)
@@ -239,7 +239,7 @@ class AccessChecks:
                 raise RequestRefusedError(403, "This page belongs to somebody else.")
             if origin is None and (is_socket or method not in _READS):
                 raise RequestRefusedError(403, "A request that changes something names its Origin.")
-        if wait := self._rate.take(device.id):
+        if wait := self._rate.count_request(device.id):
             raise RequestRefusedError(429, "Too many requests; wait a little.", wait)
         self._credentials.note_visit(device, client)
         return ClientIdentity(device.id, device.name, device.scope, client)
@@ -251,7 +251,7 @@ class AccessChecks:
         if device is None:
             id = token_parts(token)[0]
             known = id if id and self._credentials.device(id) is not None else ""
-            if wait := self._wrong_tokens.fault(known):
+            if wait := self._wrong_tokens.record_failure(known):
                 raise RequestRefusedError(429, "Too many wrong tokens; wait a little.", wait)
             raise RequestRefusedError(401, "This token is wrong or was revoked; pair this device again.")
         return device
@@ -400,7 +400,7 @@ class GuardedProtocol(H11Protocol):
         """Start the time limit for the first head, or refuse the connection if there are too many."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
-            self._turn_away(503)
+            self._reject(503)
             return
         self._wait()
 
@@ -418,7 +418,7 @@ class GuardedProtocol(H11Protocol):
                 self._wait()
             self._head += len(data)
             if self._head > HEAD_BYTES and _head_end(data, self._head) > HEAD_BYTES:
-                self._turn_away(431)
+                self._reject(431)
                 return
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE or self._is_upgraded():
@@ -429,7 +429,7 @@ class GuardedProtocol(H11Protocol):
         """Upgrade the connection to a WebSocket; refuse requests with a body or a method other than GET."""
         names = {name for name, _ in self.headers}
         if event.method != b"GET" or names & {b"content-length", b"transfer-encoding"}:
-            self._turn_away(400)
+            self._reject(400)
             return
         super().handle_websocket_upgrade(event)
 
@@ -441,21 +441,21 @@ class GuardedProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Reject an invalid request. A request too large for the parser gets another status."""
-        self._turn_away(431 if self._head > HEAD_BYTES else 400)
+        self._reject(431 if self._head > HEAD_BYTES else 400)
 
     def _is_upgraded(self) -> bool:
         return self.transport.get_protocol() is not self
 
     def _wait(self) -> None:
         if self._late is None:
-            self._late = self.loop.call_later(HEAD_SECONDS, self._turn_away, 408)
+            self._late = self.loop.call_later(HEAD_SECONDS, self._reject, 408)
 
     def _stop_waiting(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
 
-    def _turn_away(self, status: int) -> None:
+    def _reject(self, status: int) -> None:
         self._stop_waiting()
         if self.transport.is_closing() or self._is_upgraded():
             return
@@ -550,7 +550,7 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def only(data: Mapping[str, Any], *names: str) -> None:
+def check_fields(data: Mapping[str, Any], *names: str) -> None:
     """Raise `RequestRefusedError` for fields other than `names`, so that a misspelt name is noticed."""
     for name in data:
         if name not in names:

@@ -117,7 +117,7 @@ class EventLog:
         lines = os.pread(self._file, size, start).decode("ascii").split("\n")[:-1]
         return list(zip(self._numbers[at:end], lines, strict=True))
 
-    async def news(self, after: int) -> None:
+    async def wait_for_events(self, after: int) -> None:
         """Wait until the log has an event after the number `after`, or is closed."""
         while self.last <= after and not self.closed:
             if self._news is None or self._news.done():
@@ -375,7 +375,7 @@ class HostedSession:
                 raise RequestRefusedError(404, "There is no such request.")
             # A request cancelled by a stop is over before its event arrives.
             raise RequestRefusedError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
-        if not caller.may(scope_of(asked)):
+        if not caller.has_scope(scope_of(asked)):
             raise RequestRefusedError(403, f"This device may not {scope_of(asked)}.")
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 

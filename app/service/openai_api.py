@@ -184,7 +184,7 @@ class OpenAiApi:
         async def handle(request: Request) -> Response:
             caller: ClientIdentity = request.scope["state"]["caller"]
             try:
-                if not caller.may(scope):
+                if not caller.has_scope(scope):
                     raise RequestRefusedError(403, f"This device may not {scope}.")
                 return await handler(request)
             except RequestRefusedError as refusal:
@@ -242,7 +242,7 @@ class OpenAiApi:
                 yield "data: [DONE]\n\n"
 
             return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
-        ended = await turn.whole()
+        ended = await turn.wait_ended()
         if ended.outcome == "failed":
             return refusal_of(500, ended.error, headers)
         message = {"role": "assistant", "content": ended.text or ended.error}
@@ -292,7 +292,7 @@ class OpenAiApi:
             }
 
         if data.get("stream") is not True:
-            return JSONResponse(complete(await turn.whole()), headers=headers)
+            return JSONResponse(complete(await turn.wait_ended()), headers=headers)
 
         async def stream() -> AsyncIterator[str]:
             numbers = iter(range(1 << 30))
@@ -379,7 +379,7 @@ class _Turn:
             if self.ended is None:
                 self.session.client.interrupt()
 
-    async def whole(self) -> TurnEnded:
+    async def wait_ended(self) -> TurnEnded:
         """Wait for the end of the turn and return its last event."""
         async for _ in self.pieces():
             pass

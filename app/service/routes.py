@@ -39,8 +39,8 @@ from app.service.doors import (
     RequestRefusedError,
     Send,
     body_of,
+    check_fields,
     json_body,
-    only,
     parse_object,
     refuse,
     text_of,
@@ -89,7 +89,7 @@ class SocketApp:
         caller: ClientIdentity = scope["state"]["caller"]
         after = connection.query_params.get("after", "0")
         try:
-            if not caller.may("look"):
+            if not caller.has_scope("look"):
                 raise RequestRefusedError(403, "This device may not look.")
             if not (after.isascii() and after.isdigit() and len(after) < 16):
                 raise RequestRefusedError(400, "`after` must be a whole number.")
@@ -133,7 +133,7 @@ class SocketApp:
         while not session.log.closed:
             lines = session.log.read(after)
             if not lines:
-                await session.log.news(after)
+                await session.log.wait_for_events(after)
                 continue
             for number, line in lines:
                 await socket.send_text(line)
@@ -154,7 +154,7 @@ class SocketApp:
                 return
             frame: dict[str, Any] = {}
             try:
-                if wait := self._rate.take(caller.device):
+                if wait := self._rate.count_request(caller.device):
                     raise RequestRefusedError(429, "Too many frames; wait a little.", wait)
                 if len(text) > FRAME:
                     raise RequestRefusedError(413, "The frame is too large.")
@@ -170,14 +170,14 @@ class SocketApp:
     async def _handle_frame(
         self, frame: dict[str, Any], session: HostedSession, caller: ClientIdentity
     ) -> dict[str, Any]:
-        if not caller.may("talk"):
+        if not caller.has_scope("talk"):
             raise RequestRefusedError(403, "This device may not talk.")
         match frame.get("type"):
             case "message":
                 assert self.read_message is not None
                 return {"type": "ok", "queued": await session.store_message(*await self.read_message(frame))}
             case "answer":
-                only(frame, "type", "ref", "request", "answer", "feedback")
+                check_fields(frame, "type", "ref", "request", "answer", "feedback")
                 if "answer" not in frame:
                     raise RequestRefusedError(400, "`answer` is missing.")
                 feedback = text_of(frame, "feedback", "", most=10_000)
@@ -187,7 +187,7 @@ class SocketApp:
                 session.client.interrupt()
                 return {"type": "ok"}
             case "move":
-                only(frame, "type", "ref", "to")
+                check_fields(frame, "type", "ref", "to")
                 where = text_of(frame, "to", most=300)
                 return {"type": "ok", "told": await self._hub.move(session, where)}
             case _:
@@ -397,7 +397,7 @@ class Routes:
     def _with_refusals(self, handler: Handler, scope: Scope | None = None) -> Handler:
         async def handle(request: Request) -> Response:
             try:
-                if scope is not None and not caller_of(request).may(scope):
+                if scope is not None and not caller_of(request).has_scope(scope):
                     raise RequestRefusedError(403, f"This device may not {scope}.")
                 return await handler(request)
             except RequestRefusedError as refusal:
@@ -411,14 +411,14 @@ class Routes:
 
     async def _pair(self, request: Request) -> Response:
         data = await json_body(request, 10_000)
-        only(data, "code", "name", "cookie")
+        check_fields(data, "code", "name", "cookie")
         code, name = text_of(data, "code", most=100), text_of(data, "name", "", most=200)
         address = request.client.host if request.client else ""
         try:
             token, device = await asyncio.to_thread(self._credentials.pair, code, name, address)
         except WrongCodeError as error:
             letters = "".join(each for each in code.upper() if each.isalnum())
-            if wait := self._wrong_codes.fault(letters[:4]):
+            if wait := self._wrong_codes.record_failure(letters[:4]):
                 raise RequestRefusedError(429, "Too many wrong codes; wait a little.", wait) from error
             raise RequestRefusedError(403, str(error)) from error
         identity = {"device": device.id, "name": device.name, "scope": device.scope}
@@ -448,7 +448,7 @@ class Routes:
 
     async def _create(self, request: Request) -> Response:
         data = await json_body(request)
-        only(data, "workspace", "model")
+        check_fields(data, "workspace", "model")
         model = text_of(data, "model", "", most=200)
         workspace = text_of(data, "workspace", "", most=4_096) or self._hub.workspace
         session = await self._hub.create(workspace, model or None)
@@ -490,7 +490,7 @@ class Routes:
         if wait:
             try:
                 async with asyncio.timeout(wait):
-                    await session.log.news(after)
+                    await session.log.wait_for_events(after)
             except TimeoutError:
                 pass
         lines = session.log.read(after, 8_000_000, PAGE)
@@ -522,7 +522,7 @@ class Routes:
 
     async def _answer(self, request: Request) -> Response:
         data = await json_body(request)
-        only(data, "answer", "feedback")
+        check_fields(data, "answer", "feedback")
         if "answer" not in data:
             raise RequestRefusedError(400, "`answer` is missing.")
         session = await self._session(request)
@@ -539,7 +539,7 @@ class Routes:
     async def _queue(self, request: Request) -> Response:
         """Send the messages that a stop left in the queue, or remove one of them; return the queue."""
         data = await json_body(request)
-        only(data, "send", "take_back")
+        check_fields(data, "send", "take_back")
         session = await self._session(request)
         if "take_back" in data:
             session.take_back(text_of(data, "take_back"))
@@ -551,12 +551,12 @@ class Routes:
 
     async def _command(self, request: Request) -> Response:
         data = await json_body(request)
-        only(data, "text")
+        check_fields(data, "text")
         return answer(await run_command(self._hub, await self._session(request), text_of(data, "text")))
 
     async def _move(self, request: Request) -> Response:
         data = await json_body(request)
-        only(data, "to")
+        check_fields(data, "to")
         where = text_of(data, "to", most=300)
         return answer({"told": await self._hub.move(await self._session(request), where)})
 
@@ -606,7 +606,7 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
     """Return text, delivery mode and stored images of a message. Raises `RequestRefusedError`."""
-    only(data, "text", "how", "images", "type", "ref")
+    check_fields(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
         raise RequestRefusedError(400, f"`how` must be one of {', '.join(HOWS)}.")
@@ -646,7 +646,7 @@ async def _as_stream(session: HostedSession, after: int) -> AsyncIterator[str]:
         if not lines:
             try:
                 async with asyncio.timeout(15):
-                    await session.log.news(after)
+                    await session.log.wait_for_events(after)
             except TimeoutError:
                 yield ": still here\n\n"
             continue

@@ -58,7 +58,7 @@ class AgentControls(Protocol):
         """Pause the agent and its subagents, or let them continue."""
         ...
 
-    async def tell(self, agent: str, text: str) -> bool:
+    async def send_message(self, agent: str, text: str) -> bool:
         """Send the agent a message; return whether that was possible."""
         ...
 
@@ -158,7 +158,7 @@ class AppContext(Protocol):
         """Put these key bindings into effect."""
         ...
 
-    def say(self, text: str, *, timeout: float | None = None) -> None:
+    def show_notice(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice, for `timeout` seconds or the default time."""
         ...
 

@@ -348,7 +348,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if multiplexer(os.environ):
             self._forget_terminal()  # it may be attached elsewhere now
         if self.host.session:
-            self.branch.look()
+            self.branch.check()
 
     def _subscribe_parts(self) -> None:
         """Subscribe the parts to the events that they handle, in addition to those of the bridge."""
@@ -453,7 +453,7 @@ class HermesApp(App[None], inherit_bindings=False):
                 if len(opened.path) > 1:
                     self.history_actions.fill_panes(opened)
         self.message_sender.release(client)
-        self.run_worker(self.skills.look, group="skills", exclusive=True)
+        self.run_worker(self.skills.refresh, group="skills", exclusive=True)
         if self.tour:
             self.tour = False
             begin_tour(client)
@@ -497,9 +497,9 @@ class HermesApp(App[None], inherit_bindings=False):
             self.session.prompt.queued = texts
 
     def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
-        from app.tui.conversation.attachments import look
+        from app.tui.conversation.attachments import first_existing
 
-        return look(paths, self.message_sender.workspace)
+        return first_existing(paths, self.message_sender.workspace)
 
     @on(Prompt.QueueRecalled)
     @on(Prompt.QueueRemoved)
@@ -647,7 +647,7 @@ class HermesApp(App[None], inherit_bindings=False):
         except OSError as error:
             self.show_warning(f"Not copied: {error.strerror}.")
             return
-        (self.say if result.is_copied else self.show_warning)(f"{result.sentence} {more}".rstrip())
+        (self.show_notice if result.is_copied else self.show_warning)(f"{result.sentence} {more}".rstrip())
         self._handle(Copied(way=result.way))
 
     def report_mouse(self, policy: str) -> None:
@@ -661,7 +661,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
         self._handle(Notified(way=way))
 
-    def say(self, text: str, *, timeout: float | None = None) -> None:
+    def show_notice(self, text: str, *, timeout: float | None = None) -> None:
         """Show a short notice, for `timeout` seconds or `NOTIFICATION_TIMEOUT`."""
         self.notify(clean(as_typed(text)), timeout=timeout, markup=False)
 

@@ -84,10 +84,12 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
         return ()
     from agent.core.attachments import AttachmentStore
     from agent.core.home import Home
-    from app.tui.conversation.attachments import take
+    from app.tui.conversation.attachments import store_mentioned
     from widgets.prompt.draft import images_mentioned
 
-    images, problems = take(images_mentioned(text), AttachmentStore(Home.locate().attachments), Path.cwd())
+    images, problems = store_mentioned(
+        images_mentioned(text), AttachmentStore(Home.locate().attachments), Path.cwd()
+    )
     for problem in problems:
         print(f"hermes: {clean(problem)}", file=sys.stderr)
     return images

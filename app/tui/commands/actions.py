@@ -94,7 +94,7 @@ class CommandActions:
             if inspect.isawaitable(result):
                 await result
         except NotOpenYetError as error:
-            self._app.say(str(error))
+            self._app.show_notice(str(error))
             await self._app.host.opened.wait()
             await self._run_guarded(act, argument)
         except HermesError as error:
@@ -131,7 +131,7 @@ class CommandActions:
         app = self._app
         waiting = app.waiting()
         if not waiting:
-            app.say("Nothing is queued.")
+            app.show_notice("Nothing is queued.")
             return
         app.set_queue([])
         app.session.prompt.put_before(waiting)
@@ -150,7 +150,7 @@ class CommandActions:
             app.exit()
         else:
             self._asked_to_quit = time.monotonic()
-            app.say(f"Press {app.keys.label('program.back')} again to quit.", timeout=QUIT_WINDOW)
+            app.show_notice(f"Press {app.keys.label('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
         """Run the user's shell command in the workspace, and add its output to the conversation as a note."""
@@ -194,7 +194,7 @@ class CommandActions:
     def toggle_mouse(self, _argument: str) -> None:
         app = self._app
         app.report_mouse("off" if app.mouse != "off" else "full")
-        app.say(
+        app.show_notice(
             "The terminal has the mouse: select text as in any other program; /mouse gives it back."
             if app.mouse == "off"
             else "Hermes has the mouse again."
@@ -235,10 +235,10 @@ class CommandActions:
             await show_search_hit(self._app, chosen)
 
     async def undo(self, _argument: str) -> None:
-        self._tell(await self._app.history_actions.undo())
+        self._show_notice(await self._app.history_actions.undo())
 
     async def redo(self, _argument: str) -> None:
-        self._tell(await self._app.history_actions.redo())
+        self._show_notice(await self._app.history_actions.redo())
 
     async def rewind(self, _argument: str) -> None:
         from app.tui.screens.history.compare import rewind_services
@@ -249,11 +249,11 @@ class CommandActions:
             RewindScreen(rewind_services(history_actions.list_user_messages, client))
         )
         if back is not None:
-            self._tell(await history_actions.rewind(back))
+            self._show_notice(await history_actions.rewind(back))
 
     async def branch(self, argument: str) -> None:
         history_actions = self._app.history_actions
-        self._tell(await history_actions.fork(await history_actions.end(), argument))
+        self._show_notice(await history_actions.fork(await history_actions.end(), argument))
 
     async def branches(self, _argument: str) -> None:
         from app.tui.screens.history.compare import BranchesScreen, branch_entries
@@ -262,9 +262,9 @@ class CommandActions:
         branches = branch_entries(await history.heads(), await history.outline())
         wanted = await self._app.push_screen_wait(BranchesScreen(branches))
         if wanted is not None and wanted.act == "switch":
-            self._tell(await self._app.history_actions.switch(wanted.branch))
+            self._show_notice(await self._app.history_actions.switch(wanted.branch))
         elif wanted is not None and wanted.act == "rename":
-            self._tell(await self._app.history_actions.rename(wanted.branch, wanted.name))
+            self._show_notice(await self._app.history_actions.rename(wanted.branch, wanted.name))
         elif wanted is not None:
             self.compare(wanted.branch)
 
@@ -286,14 +286,14 @@ class CommandActions:
         history_actions = self._app.history_actions
         label = argument or time.strftime("checkpoint %H:%M")
         await history_actions.history.mark(await history_actions.end(), label=label, bookmarked=True)
-        self._app.say(f"This point is called “{label}”; the timeline shows it.")
+        self._app.show_notice(f"This point is called “{label}”; the timeline shows it.")
 
     async def attempts(self, argument: str) -> None:
         from app.tui.commands.attempts import carry_out
 
-        self._tell(await carry_out(self._app, argument))
+        self._show_notice(await carry_out(self._app, argument))
 
-    def _tell(self, words: str) -> None:
+    def _show_notice(self, words: str) -> None:
         """Show `words`, the result of a move through the history, in the conversation, unless empty."""
         if words:
             self._app.session.transcript.add_notice("info", words)
@@ -357,7 +357,7 @@ class CommandActions:
     async def _merge(self, agent: str) -> None:
         from app.tui.commands.merging import merge_copy
 
-        self._tell(await merge_copy(self._app, agent))
+        self._show_notice(await merge_copy(self._app, agent))
 
     def log(self, _argument: str) -> None:
         self._app.session.workbench.open("log")
@@ -412,7 +412,7 @@ class CommandActions:
             raise HermesError(f"There is no mode “{argument}”; modes are {', '.join(MODES)}.") from None
         held = await client.set_mode(wanted)
         if held == wanted:
-            self._app.say(f"{held}: {SUMMARIES[held]}")
+            self._app.show_notice(f"{held}: {SUMMARIES[held]}")
         else:
             self._app.show_warning(f"The mode is {held} until the mistake in permissions.yaml is fixed.")
 

@@ -34,7 +34,7 @@ class AgentActions:
         if row is None or row.state == "stopping":
             return
         if row.state not in UNDER_WAY:
-            self._app.say(f"{one_line(row.name)} has ended already.")
+            self._app.show_notice(f"{one_line(row.name)} has ended already.")
             return
         below = sum(each.state in UNDER_WAY for each in self._app.bridge.team.below(agent))
         also = f" The {below} agents below it stop too." if below > 1 else ""
@@ -49,7 +49,7 @@ class AgentActions:
 
         await self._run_guarded(lambda: self._port().toggle_pause(agent))
 
-    async def tell(self, agent: str, text: str) -> bool:
+    async def send_message(self, agent: str, text: str) -> bool:
         """Send a message that the agent reads before its next request; return whether that worked.
 
         An agent that has ended starts again.
@@ -62,7 +62,7 @@ class AgentActions:
         stays = any(row.unmerged and row.state not in UNDER_WAY for row in self._app.bridge.team.rows())
         gone = f"{count} cleared away." if count else "No agent is over." if not stays else ""
         kept = "Agents with changes that are not merged stay; m merges or discards them." if stays else ""
-        self._app.say(" ".join(filter(None, (gone, kept))))
+        self._app.show_notice(" ".join(filter(None, (gone, kept))))
 
     async def waiting(self, agent: str) -> tuple[str, ...]:
         """Return the messages that an agent will read when it continues; empty if they cannot be read."""

@@ -79,7 +79,7 @@ async def carry_out(app: HistoryPort, argument: str) -> str:
     wish = read(argument)
     attempts = app.need_client().attempts
     if wish.act == "begin":
-        app.say("The project is being copied.")
+        app.show_notice("The project is being copied.")
         begun = await attempts.start(wish.message, wish.number or 0, wish.models or None)
         names = ", ".join(each.head for each in begun)
         left = next((each.left_out for each in begun if each.left_out), "")

@@ -23,8 +23,8 @@ from app.tui.screens.history.restoring import (
     RewindTarget,
     SaidMessage,
     back_with,
+    needs_preview,
     user_messages,
-    wants_a_look,
 )
 from app.tui.screens.history.timeline_files import FileChanges, diff_of
 from tools.text.words import full_stop
@@ -279,7 +279,7 @@ class HistoryActions:
 
         choices: Choices = {}
         plan = await self.history.plan(position)
-        while wants_a_look(plan) or (look and plan.items):
+        while needs_preview(plan) or (look and plan.items):
             chosen = await self._app.push_screen_wait(
                 RestoringScreen(plan, restore_services(self._app.need_client()), choices)
             )
@@ -291,7 +291,7 @@ class HistoryActions:
             known = {item.path: item for item in shown.shown_items}
             kept = {item.path for item in plan.shown_items if known.get(item.path) == item}
             choices = {path: choice for path, choice in chosen.items() if path in kept}
-            self._app.say("Files changed meanwhile; look again.")
+            self._app.show_notice("Files changed meanwhile; look again.")
         return plan, choices
 
     # Display
@@ -315,7 +315,7 @@ class HistoryActions:
         if free and prompt.text != draft:
             prompt.set_text(draft)
         elif draft and not free and prompt.history.add(draft):
-            self._app.say("The message that was taken back is in the history of the prompt (↑).")
+            self._app.show_notice("The message that was taken back is in the history of the prompt (↑).")
         self._offered = draft if free else ""
 
     async def _show_branch(self, client: SessionClient) -> None:
@@ -344,7 +344,7 @@ class HistoryActions:
             self._app.show_warning(str(error))
             return
         if not pane.show_ignored(found):
-            self._app.say("The session changed no ignored files.")
+            self._app.show_notice("The session changed no ignored files.")
 
 
 def _move_notice(words: str, went: NavigationResult, rest: str) -> str:

@@ -97,7 +97,7 @@ class Keys:
         """Return the keys of a command in a terminal's notation, such as `^P`; empty if it has none."""
         return " ".join(map(shown_key, self.of(id)))
 
-    def lessons(self) -> list[str]:
+    def hints(self) -> list[str]:
         """Return two lines for an empty conversation with the most important keys."""
         words = {
             "program.palette": "finds a command",

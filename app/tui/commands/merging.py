@@ -186,7 +186,7 @@ async def _decide_merge(
         known = {item.path: item for item in shown.shown_items}
         kept = {item.path for item in plan.shown_items if known.get(item.path) == item}
         choices = {path: choice for path, choice in chosen.items() if path in kept}
-        app.say("Files changed meanwhile; look again.")
+        app.show_notice("Files changed meanwhile; look again.")
 
 
 async def _discard_copy(app: HistoryPort, agents: Agents, agent: str) -> str:

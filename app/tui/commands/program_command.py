@@ -50,7 +50,9 @@ async def memory(app: AppContext, argument: str) -> None:
     home = Home.locate()
     settings = await asyncio.to_thread(lambda: load(home, dict(os.environ), client.workspace).settings)
     if keeper := await asyncio.to_thread(kept_elsewhere, home, client.workspace, settings):
-        app.say(f"The plugin service {keeper} keeps the notes of sessions here; these files are not used.")
+        app.show_notice(
+            f"The plugin service {keeper} keeps the notes of sessions here; these files are not used."
+        )
     source = await app.push_screen_wait(
         MemoryScreen(memory_files(home, client.workspace, settings), at=argument)
     )
@@ -119,7 +121,7 @@ async def skills(app: SkillNamesPort, argument: str) -> None:
     client = app.need_client()
     shelf = DiskShelf(await asyncio.to_thread(Home.locate), client.workspace)
     name = await app.push_screen_wait(SkillsScreen(shelf, at=argument))
-    await app.skills.look()
+    await app.skills.refresh()
     if name is not None:
         active_conversation.prompt(app).set_text(f"/{name} ")
 
@@ -141,7 +143,7 @@ async def tour(app: AppContext, _words: str) -> None:
 async def vim(app: AppContext, _words: str) -> None:
     on = not app.session.prompt.vi
     await cast("ActionContext", app).preferences.change("display.vi", "true" if on else "false")
-    app.say("The prompt takes vi keys." if on else "The prompt takes plain keys again.")
+    app.show_notice("The prompt takes vi keys." if on else "The prompt takes plain keys again.")
 
 
 _TABLE = """\

@@ -69,13 +69,13 @@ async def canvas(app: AppContext, name: str) -> None:
     # Without a graphical display, a text browser would take over the terminal.
     screen = sys.platform == "darwin" or any(os.environ.get(each) for each in ("DISPLAY", "WAYLAND_DISPLAY"))
     opened = screen and await asyncio.to_thread(webbrowser.open, path.as_uri())
-    app.say(f"{last.title}: {'opened' if opened else 'open'} {path.as_uri()}", timeout=30)
+    app.show_notice(f"{last.title}: {'opened' if opened else 'open'} {path.as_uri()}", timeout=30)
 
 
 async def compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
     if not client.busy:  # during a turn the engine refuses
-        app.say("Compacting the conversation …")
+        app.show_notice("Compacting the conversation …")
     # The conversation shows the result.
     await client.compact(focus)
 
@@ -185,7 +185,7 @@ async def export(app: AppContext, words: str) -> None:
     if child.returncode:
         words = clean(said.decode("utf-8", "replace")).strip().removeprefix("hermes: ")
         raise HermesError(words.replace(" or give --force", "") or "The session was not written.")
-    app.say(f"Written to {from_home(file)}, secrets masked.")
+    app.show_notice(f"Written to {from_home(file)}, secrets masked.")
 
 
 async def init(app: AppContext, _words: str) -> None:
@@ -202,7 +202,9 @@ PATIENCE = 20.0
 async def serve(app: AppContext, _words: str) -> None:
     url = await hand_over(app)
     where = f" at {url}" if url else ""
-    app.say(f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15)
+    app.show_notice(
+        f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15
+    )
 
 
 async def hand_over(app: AppContext) -> str:
@@ -276,12 +278,12 @@ async def move(app: AppContext, where: str) -> None:
         await check_move(service, where)
     await hand_over(app)
     told = await move_session(service, app.need_client().id, where)
-    app.say(told, timeout=15)
+    app.show_notice(told, timeout=15)
 
 
 async def paste_image(app: AppContext, _nothing: str) -> None:
     from agent.core.home import Home
-    from app.tui.conversation.attachments import look
+    from app.tui.conversation.attachments import first_existing
     from app.tui.conversation.clipboard_images import NoImageError, clipboard_image, keep
     from tools.results import ToolError
 
@@ -292,7 +294,7 @@ async def paste_image(app: AppContext, _nothing: str) -> None:
     except (NoImageError, ToolError) as error:
         app.show_warning(str(error))
         return
-    files = await asyncio.to_thread(look, [[str(path)]], app.message_sender.workspace)
+    files = await asyncio.to_thread(first_existing, [[str(path)]], app.message_sender.workspace)
     app.session.prompt.insert_files(files or ())
 
 

@@ -168,7 +168,7 @@ class SkillNames:
         self.commands: Sequence[CommandChoice] = ()
         """Commands that plugins registered."""
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Find the current skills and plugin commands in a thread, and make the prompt offer them."""
         client = self._app.host.client
         if client is not None:
@@ -184,7 +184,7 @@ class SkillNames:
         """
         name, _, argument = text.strip().partition(" ")
         if all(each.name != name for each in (*self.known, *self.commands)):
-            await self.look()
+            await self.refresh()
         if all(each.name != name for each in self.known):
             if all(each.name != name for each in self.commands):
                 return False

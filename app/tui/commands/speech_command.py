@@ -34,7 +34,7 @@ async def talk(app: AppContext, _nothing: str) -> None:
     if text:
         app.session.prompt.insert(text)
     else:
-        app.say("No words were heard.")
+        app.show_notice("No words were heard.")
 
 
 async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
@@ -46,7 +46,7 @@ async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
     dictation = await asyncio.to_thread(begin_dictation, Home.locate(environ), environ, workspace)
     try:
         sound = await _record(app, dictation.recording, enough)
-        app.say("Writing down what you said …")
+        app.show_notice("Writing down what you said …")
         return await dictation.transcribe(sound)
     finally:
         await dictation.aclose()
@@ -57,7 +57,7 @@ async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) 
     await recording.start()
     try:
         key = app.keys.label("prompt.talk") or "/talk"
-        app.say(f"Recording: speak, then {key} again.", timeout=3_600)
+        app.show_notice(f"Recording: speak, then {key} again.", timeout=3_600)
         ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -111,10 +111,10 @@ async def voice(app: AppContext, wanted: str) -> None:
         if known is not None:
             app.bridge.listeners.remove(known)
             await known.reading.close()
-        app.say("Answers are no longer read aloud.")
+        app.show_notice("Answers are no longer read aloud.")
         return
     if known is not None:
-        app.say("Answers are read aloud already; /voice off ends that.")
+        app.show_notice("Answers are read aloud already; /voice off ends that.")
         return
     plays, problem = await asyncio.to_thread(_ready, app)
     if problem:
@@ -123,7 +123,7 @@ async def voice(app: AppContext, wanted: str) -> None:
 
     reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.show_warning)
     app.bridge.listeners.subscribe(AnswersAloud(reading), *AnswersAloud.HEARD)
-    app.say("Answers are read aloud; /voice off ends that.")
+    app.show_notice("Answers are read aloud; /voice off ends that.")
 
 
 def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:

@@ -285,10 +285,10 @@ class AgentScreen(ConversationScreen):
             words = "That works in the main prompt (esc leads there); // begins a message with a slash."
             cast("AppearancePort", self.app).show_warning(words)
         else:
-            self.run_worker(partial(self._tell, event.text), group="tell")
+            self.run_worker(partial(self._send, event.text), group="tell")
 
-    async def _tell(self, text: str) -> None:
-        if await self._agents.tell(self.shows_agent, text):
+    async def _send(self, text: str) -> None:
+        if await self._agents.send_message(self.shows_agent, text):
             self.go_to_end()
             self._show_standing()
         else:
@@ -304,7 +304,9 @@ class AgentScreen(ConversationScreen):
 
     def on_transcript_placed(self, event: Transcript.Placed) -> None:
         event.stop()
-        cast("AppearancePort", self.app).say("The timeline has the messages of the session's own agent only.")
+        cast("AppearancePort", self.app).show_notice(
+            "The timeline has the messages of the session's own agent only."
+        )
 
 
 def _with_task(items: Iterable[Item], path: Sequence[Node]) -> Iterator[Item]:

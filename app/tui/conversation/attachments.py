@@ -34,7 +34,7 @@ def locate(path: str, workspace: Path) -> Path:
         return workspace / path
 
 
-def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | None:
+def first_existing(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | None:
     """Return the files of the first alternative whose paths all exist, or None. Reads the disk."""
     for reading in paths:
         files = [locate(path, workspace) for path in reading]
@@ -48,13 +48,13 @@ def named_files(argument: str, workspace: Path) -> list[FoundFile]:
     argument = argument.strip().removeprefix("@")
     if not argument:
         raise AttachmentError("Say which image: /attach PATH, or drop it on the terminal.")
-    files = look([[argument], *readings(argument), *_relative(argument)], workspace)
+    files = first_existing([[argument], *readings(argument), *_relative(argument)], workspace)
     if files is None:
         raise AttachmentError(f"There is no file {clean(argument)[:200]!r}; check the path.")
     return files
 
 
-def take(
+def store_mentioned(
     images: Sequence[MentionedFile], store: AttachmentStore, workspace: Path
 ) -> tuple[tuple[Attachment, ...], list[str]]:
     """Store the images mentioned in a message; return them and a sentence for each that cannot be attached.

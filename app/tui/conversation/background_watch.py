@@ -45,11 +45,11 @@ class GitBranchWatch:
         match event:
             case SessionOpened():
                 self._root = Path(event.workspace)
-                self.look()
+                self.check()
             case ToolFinished() | FilesChanged() | Noticed(kind="process"):
-                self.look()
+                self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Schedule a reading of the branch. Needs a running event loop."""
         self._again = True
         if self._looking is None or self._looking.done():
@@ -124,7 +124,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
             async with _limit_wait(beats.look) as beat:
                 while True:
                     await beat()
-                    await look(book, starter.begin, show)
+                    await check_jobs(book, starter.begin, show)
                     await asyncio.sleep(settings.schedule.tick)
     except HermesError as error:
         log.warning("jobs are not looked at: %s", error)
@@ -159,7 +159,7 @@ def _read_parts() -> None:
     from agent.core.store.store import Store  # noqa: F401
 
 
-async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
+async def check_jobs(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
     """Pass finished runs that were not shown yet to `show`; start due jobs if no other process does."""
     for job, run in await book.notices():
         show(job.title, (run.output or run.error)[:LONGEST])

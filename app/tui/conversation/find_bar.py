@@ -61,9 +61,9 @@ class FindBar(Horizontal):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.run_worker(partial(self.look, event.value), exclusive=True, group="find")
+        self.run_worker(partial(self.search, event.value), exclusive=True, group="find")
 
-    async def look(self, text: str) -> None:
+    async def search(self, text: str) -> None:
         """Search for a text and go to the hit nearest to the visible part; an empty text ends the search."""
         navigator = self._transcript.navigator
         if text:
@@ -95,4 +95,4 @@ async def open_bar(screen: ConversationScreen, text: str = "") -> None:
     bar = FindBar(screen.transcript, text)
     await screen.mount(bar, before=f"#{screen.PROMPT_ID}")
     if text:
-        await bar.look(text)
+        await bar.search(text)

@@ -44,7 +44,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
             raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")
         branch = await stored.branch_with(chosen.session, node.id)
         if client.id == chosen.session:
-            app.say(await app.history_actions.switch_without_files(branch))
+            app.show_notice(await app.history_actions.switch_without_files(branch))
         else:
             await stored.use_branch(chosen.session, branch)
             await app.open_session(SessionRequest(resume=chosen.session))
@@ -54,7 +54,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
     for wanted in items_of(node, words):
         if await transcript.navigator.go_to(wanted, words):
             return
-    app.say("The conversation is open; that message is for the model only and not shown in it.")
+    app.show_notice("The conversation is open; that message is for the model only and not shown in it.")
 
 
 def match_in(node: Node, query: Query) -> str:

@@ -229,9 +229,9 @@ class MessageSender:
     ) -> tuple[tuple[Attachment, ...], list[str]]:
         from agent.core.attachments import AttachmentStore
         from agent.core.home import Home
-        from app.tui.conversation.attachments import take
+        from app.tui.conversation.attachments import store_mentioned
 
-        return take(images, AttachmentStore(Home.locate().attachments), workspace)
+        return store_mentioned(images, AttachmentStore(Home.locate().attachments), workspace)
 
     def _deliver(self, item: QueuedMessage, *, steer: bool) -> None:
         client = self._host.client

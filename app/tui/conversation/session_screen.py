@@ -236,7 +236,7 @@ class SessionScreen(ConversationScreen):
         """The commands that open panes, as far as panes declare one."""
         self.hearing: list[tuple[PaneKind, Pane]] = []
         """Panes that handle events themselves."""
-        self._lessons: Sequence[str] = ()
+        self._hints: Sequence[str] = ()
         self._escapes = DoublePress(ESCAPES)
 
     async def on_prune(self, event: Prune) -> None:
@@ -247,11 +247,11 @@ class SessionScreen(ConversationScreen):
         """Remember the saved arrangement of the panes until `mount_panes` applies it."""
         self._arranged = state
 
-    def teach(self, lessons: Sequence[str]) -> None:
+    def show_hints(self, hints: Sequence[str]) -> None:
         """Show these hints in an empty conversation."""
-        self._lessons = lessons
+        self._hints = hints
         if self.panes_mounted:
-            self.transcript.show_hints(lessons)
+            self.transcript.show_hints(hints)
 
     async def mount_panes(self, *, welcome: bool = True) -> None:
         """Mount conversation and panes without delaying keys; `welcome` shows a hint while it is empty."""
@@ -260,7 +260,7 @@ class SessionScreen(ConversationScreen):
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
-        self.transcript.show_hints(self._lessons)
+        self.transcript.show_hints(self._hints)
         self.transcript.welcome(welcome)
         self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)

@@ -49,7 +49,7 @@ class DialogStage:
             self.later(0, lambda: done(None))
             return lambda: None
         self._shown = dialog
-        dialog.say_others(self._count - 1)
+        dialog.show_waiting_count(self._count - 1)
         self._app.push_screen(dialog, done)
 
         def close() -> None:
@@ -60,7 +60,7 @@ class DialogStage:
     def waiting(self, count: int) -> None:
         self._count = count
         if self._shown is not None:
-            self._shown.say_others(count - 1)
+            self._shown.show_waiting_count(count - 1)
         self._app.bridge.change(questions=count)
         if self._app.session.panes_mounted:
             self._app.session.transcript.pause_animation(count > 0)

@@ -129,7 +129,7 @@ class ApprovalDialog(RequestDialog[ApprovalAsked, Decision]):
         yield Choices(self._choices, chosen=self._choices.index(NO))
         yield from self.foot("why not, for the agent to read")
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         request = self.request
         said = "\n\n".join(filter(None, (ask_text(request), request.sentence, request.headline)))
         return f"{said}\n\n{self._notes(whole=True)}"
@@ -189,7 +189,7 @@ class CeilingDialog(RequestDialog[CeilingAsked, CeilingReply]):
         yield Choices([raise_label(self.request), BY, STOP], chosen=2)
         yield from self.foot(f"how much more, such as {example(self.request.measure)}")
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         who = f"{self.request.agent} cannot continue"
         return "\n\n".join((who, ceiling_text(self.request), "\n".join(answer_effects(self.request))))
 
@@ -237,7 +237,7 @@ class ForecastDialog(RequestDialog[ForecastAsked, Decision]):
         yield Choices(list(CHOICES), chosen=CHOICES.index(NOT))
         yield from self.foot("why not, for the agent to read")
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         goals = [f"{at}.\n{goal}" for at, goal in enumerate(self.request.forecast.goals, 1)]
         return "\n\n".join([heading(self.request), align_lines(list(figures(self.request))), *goals])
 
@@ -301,7 +301,7 @@ class ClarifyDialog(RequestDialog[QuestionAsked, PersonAnswer]):
         if event.value.strip():
             self.dismiss(PersonAnswer("answered", event.value.strip()))
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         choices = (f"{number}  {choice}" for number, choice in enumerate(self.request.choices, 1))
         return "\n\n".join((f"{self.request.agent} asks", self.request.question, *choices))
 

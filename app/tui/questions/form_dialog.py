@@ -108,7 +108,7 @@ class FormDialog(Dialog[FormReply]):
     def decline(self) -> None:
         self.dismiss(FormReply("cancelled"))
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         heads = (_head(field).plain for field in self.request.fields)
         return "\n\n".join((f"The MCP server {self.request.server} asks", self.request.message, *heads))
 

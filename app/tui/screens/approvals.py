@@ -60,13 +60,13 @@ class AuditScreen(Page[None]):
                 self._lines.take(await asyncio.to_thread(tail.read))
             except AuditError as error:
                 self._lines.explain(str(error))
-            self._tell()
+            self._show_state()
             await asyncio.sleep(AUDIT_POLL)
 
     @work(exclusive=True, group="verify")
     async def action_verify(self) -> None:
         self._checked = "checking …"
-        self._tell()
+        self._show_state()
         try:
             report = await asyncio.to_thread(verify, self._folder)
         except AuditError as error:
@@ -76,19 +76,19 @@ class AuditScreen(Page[None]):
             self._checked = "as it was written" if report.sound else "not as it was written"
             if not report.sound or report.notes:
                 self.app.push_screen(DetailScreen("Audit", report_text(report)))
-        self._tell()
+        self._show_state()
 
     def action_refused(self) -> None:
         self._lines.refused = not self._lines.refused
         self._lines.accept_again()
-        self._tell()
+        self._show_state()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
         record = self._lines.entries[event.index].record
         self.app.push_screen(DetailScreen("Ruling", json.dumps(record, indent=2, ensure_ascii=False)))
 
-    def _tell(self) -> None:
+    def _show_state(self) -> None:
         lines = self._lines
         number = f"{lines.count:,} refused" if lines.refused else plural(lines.count, "ruling")
         if lines.written and not (lines.count or lines.refused or lines.problem):

@@ -167,7 +167,7 @@ class Dialog(ClosableModal[Outcome]):
         with self._frame:
             yield from self.body()
 
-    def say_others(self, count: int) -> None:
+    def show_waiting_count(self, count: int) -> None:
         """Show on the frame how many other questions wait behind this one."""
         self._frame.border_subtitle = f"{count} more wait{'s' if count == 1 else ''}" if count > 0 else ""
 
@@ -183,7 +183,7 @@ class Dialog(ClosableModal[Outcome]):
         """Return the widget that gets the focus once the dialog is armed."""
         return self.query_one(Choices)
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """Return the full text of the question."""
         return "\n\n".join(text.text for text in self.query(Reader))
 
@@ -342,7 +342,7 @@ class Dialog(ClosableModal[Outcome]):
 
     def key_o(self) -> None:
         """Open the full text on its own screen; the dialog waits behind it."""
-        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True))
+        self.app.push_screen(DetailScreen("In full", self.full_text(), spelled=True))
 
     def _arm(self) -> None:
         self.armed = True
@@ -430,7 +430,7 @@ class ChangeDialog(ConfirmDialog):
         yield Hints()
 
     def key_o(self) -> None:
-        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True, diffs=True))
+        self.app.push_screen(DetailScreen("In full", self.full_text(), spelled=True, diffs=True))
 
 
 async def _no_problem(_text: str) -> str:

@@ -242,16 +242,16 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
         self.state(state)
         self.set_class(not entries, "bare")
         self.foot.say(self.keys if entries else " · ".join(filter(None, (self.ways_on, WAYS_OUT))))
-        self.tell()
+        self.show_details()
         self.loaded = True
         if adds:
             self.call_later(self.run_action, "add")
 
     def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
         event.stop()
-        self.tell()
+        self.show_details()
 
-    def tell(self) -> object:
+    def show_details(self) -> object:
         """Update the details of the entry under the cursor."""
         entry = self.pointed
         for place in self.query(self.details).results(Static):

@@ -173,7 +173,7 @@ class LogScreen(Page[None]):
                 self._lines.explain(str(error))
             else:
                 self._lines.take(news.lines, replace=news.replaces)
-            self._tell()
+            self._show_state()
             await asyncio.sleep(POLL)
 
     def action_level(self) -> None:
@@ -181,13 +181,13 @@ class LogScreen(Page[None]):
         self._shown = names[(names.index(self._shown) + 1) % len(names)]
         self._lines.level = LEVELS[self._shown]
         self._lines.accept_again()
-        self._tell()
+        self._show_state()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
         self.app.push_screen(DetailScreen("Log", self._lines.entries[event.index].text))
 
-    def _tell(self) -> None:
+    def _show_state(self) -> None:
         number = self._lines.count
         if self._shown == "warnings":
             said = f"{number:,} {'warning or error' if number == 1 else 'warnings and errors'}"

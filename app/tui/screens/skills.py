@@ -147,8 +147,8 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         for note in (*found.notes, *found.renewed):
             self.show_problem(note, "warning")
 
-    def tell(self) -> None:
-        super().tell()
+    def show_details(self) -> None:
+        super().show_details()
         if (row := self.pointed) is not None and row.skill is not None:
             self._scan(row.skill)
 
@@ -158,7 +158,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
             self._scans[skill.folder] = await asyncio.to_thread(self._shelf.scan, skill)
         row = self.pointed
         if row is not None and row.skill is skill:
-            super().tell()
+            super().show_details()
             self.told = skill.name
 
     def open_entry(self, entry: SkillRow) -> None:

@@ -45,7 +45,7 @@ class GcScheduler:
         gc.set_threshold(*self._python)
         gc.unfreeze()
 
-    def look(self, now: float, last_key: float) -> bool:
+    def collect_if_idle(self, now: float, last_key: float) -> bool:
         """Collect if no key is likely to be delayed; return whether it did. Both times use the same clock."""
         quiet = now - last_key
         if rests := quiet >= REST and not self._rested:
@@ -69,13 +69,13 @@ async def schedule_collections(last_key: Callable[[], float]) -> AsyncIterator[N
     """Schedule collections while the block runs. `last_key` returns the time of the last key press."""
     collector = GcScheduler()
 
-    async def look() -> None:
+    async def check_regularly() -> None:
         while True:
             await asyncio.sleep(QUIET)
-            collector.look(time.monotonic(), last_key())
+            collector.collect_if_idle(time.monotonic(), last_key())
 
     collector.start()
-    task = asyncio.create_task(look())
+    task = asyncio.create_task(check_regularly())
     try:
         yield
     finally:

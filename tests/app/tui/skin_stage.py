@@ -29,7 +29,7 @@ class Dressed(HermesApp):
         super().__init__(never_opens, load_skin(skin, home / "skins").skin, home / "skins")
         self.said: list[str] = []
 
-    def say(self, text: str, *, timeout: float | None = None) -> None:
+    def show_notice(self, text: str, *, timeout: float | None = None) -> None:
         self.said.append(text)
 
     def show_warning(self, text: str) -> None:

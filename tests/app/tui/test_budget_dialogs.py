@@ -60,7 +60,7 @@ def sends(*goals: str, **more: Any) -> dict[str, Any]:
 async def test_agents_are_sent_only_after_a_yes(tmp_path: Path, keys: list[str], count: int) -> None:
     async with asked(tmp_path, sends("one", "two"), ALWAYS) as scene:
         shown = await dialog(scene, ForecastDialog)
-        assert "wants to send 2 agents" in shown.whole() and "one" in shown.whole()
+        assert "wants to send 2 agents" in shown.full_text() and "one" in shown.full_text()
         assert scene.bench.seen(AgentStarted) == []
         await scene.pilot.press(*keys)
         await scene.until(lambda: scene.bench.seen(TurnEnded), "the end")
@@ -86,7 +86,7 @@ async def test_everything_of_a_forecast_can_be_read_in_full(tmp_path: Path) -> N
         await scene.until(lambda: isinstance(scene.app.screen, DetailScreen))
         await scene.pilot.press("escape")
         await dialog(scene, ForecastDialog)
-        assert goal.strip() in scene.app.screen.whole()  # type: ignore[attr-defined]
+        assert goal.strip() in scene.app.screen.full_text()  # type: ignore[attr-defined]
 
 
 @pytest.mark.thorough
@@ -131,7 +131,7 @@ async def test_the_ceiling_of_the_session_is_raised_by_the_same_again(tmp_path: 
     scripts = {"main": [LOOK, LOOK, say("Done.")]}
     async with asked(tmp_path, scripts, "budget: {session: {turns: 2}}\n") as scene:
         shown = await dialog(scene, CeilingDialog)
-        assert "2 of 2 requests used" in shown.whole()
+        assert "2 of 2 requests used" in shown.full_text()
         await scene.pilot.press("1")
         await scene.until(lambda: scene.bench.seen(TurnEnded), "the end")
         assert scene.answers()[-1] == "Done."

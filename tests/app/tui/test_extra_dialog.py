@@ -65,7 +65,7 @@ async def test_a_command_offers_what_it_needs_adds_it_on_a_yes_and_goes_on(
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, ExtraDialog), "the offer")
         assert isinstance(app.screen, ExtraDialog)
-        text = app.screen.whole()
+        text = app.screen.full_text()
         assert "The service needs the extra serve" in text and "about 2 MB" in text and "-c" in text
         await pilot.press("1")
         await until(pilot, lambda: "no route to the index" in text_on_screen(app), "the reason")

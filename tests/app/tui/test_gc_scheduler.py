@@ -23,7 +23,7 @@ def collector() -> Iterator[GcScheduler]:
     collector.start()
     gc.freeze()
     gc.collect(1)
-    collector.look(now=0.0, last_key=-QUIET)
+    collector.collect_if_idle(now=0.0, last_key=-QUIET)
     yield collector
     collector.stop()
     assert gc.get_threshold() == before
@@ -43,22 +43,22 @@ def work() -> None:
 
 def test_a_collection_waits_until_nobody_types(collector: GcScheduler) -> None:
     work()
-    assert not collector.look(now=100.0, last_key=100.0 - QUIET / 2)
-    assert collector.look(now=100.0, last_key=100.0 - QUIET)
+    assert not collector.collect_if_idle(now=100.0, last_key=100.0 - QUIET / 2)
+    assert collector.collect_if_idle(now=100.0, last_key=100.0 - QUIET)
 
 
 def test_the_next_collection_waits(collector: GcScheduler) -> None:
     work()
-    assert collector.look(now=100.0, last_key=0.0)
+    assert collector.collect_if_idle(now=100.0, last_key=0.0)
     work()
-    assert not collector.look(now=99.0 + WAIT, last_key=0.0)
-    assert collector.look(now=100.0 + WAIT, last_key=0.0)
+    assert not collector.collect_if_idle(now=99.0 + WAIT, last_key=0.0)
+    assert collector.collect_if_idle(now=100.0 + WAIT, last_key=0.0)
 
 
 def test_nothing_is_collected_while_nothing_is_done(collector: GcScheduler) -> None:
     work()
-    assert collector.look(now=100.0, last_key=0.0)
-    assert not collector.look(now=200.0, last_key=0.0)
+    assert collector.collect_if_idle(now=100.0, last_key=0.0)
+    assert not collector.collect_if_idle(now=200.0, last_key=0.0)
 
 
 def test_garbage_goes_and_a_few_living_objects_stay_in_sight(collector: GcScheduler) -> None:
@@ -66,7 +66,7 @@ def test_garbage_goes_and_a_few_living_objects_stay_in_sight(collector: GcSchedu
     frozen = gc.get_freeze_count()
     dead, alive = weakref.ref(Ring()), Ring()
     work()
-    assert collector.look(now=100.0, last_key=98.0)
+    assert collector.collect_if_idle(now=100.0, last_key=98.0)
     assert dead() is None
     assert gc.get_freeze_count() <= frozen
     assert alive.itself is alive
@@ -75,7 +75,7 @@ def test_garbage_goes_and_a_few_living_objects_stay_in_sight(collector: GcSchedu
 def test_many_living_objects_are_set_aside(collector: GcScheduler) -> None:
     alive = [Ring() for _ in range(MOST // 4 + 1)]
     work()
-    assert collector.look(now=100.0, last_key=98.0)
+    assert collector.collect_if_idle(now=100.0, last_key=98.0)
     assert gc.get_freeze_count() > len(alive)
 
 
@@ -85,10 +85,10 @@ def test_what_much_work_leaves_is_set_aside_unseen_and_goes_after_a_long_rest(co
     dead = weakref.ref(rings[0])
     work()
     del rings
-    assert not collector.look(now=100.0, last_key=98.0)
+    assert not collector.collect_if_idle(now=100.0, last_key=98.0)
     assert gc.get_freeze_count() > 0
     work()
-    collector.look(now=100.0 + WAIT, last_key=98.0 + WAIT)
+    collector.collect_if_idle(now=100.0 + WAIT, last_key=98.0 + WAIT)
     assert dead() is not None
-    assert collector.look(now=100.0 + WAIT + REST, last_key=98.0 + WAIT)
+    assert collector.collect_if_idle(now=100.0 + WAIT + REST, last_key=98.0 + WAIT)
     assert dead() is None

@@ -238,7 +238,7 @@ async def test_remarks_and_notifications_are_text(step: int) -> None:
         watch.app.attention.focus(False)
         for kind in NUMBERED[:: 2 * step]:
             watch.app.clear_notifications()
-            watch.app.say(kind.text[:3_000])
+            watch.app.show_notice(kind.text[:3_000])
             watch.app.show_warning(kind.text[:3_000])
             watch.app.attention.press()
             watch.app.attention.call("done", kind.text)

@@ -42,7 +42,7 @@ def test_without_wishes_every_command_has_its_default() -> None:
 
 def test_what_an_empty_conversation_teaches_names_the_keys_in_effect() -> None:
     keys = resolve({"program.palette": "f9", "session.undo": ""})
-    assert keys.lessons()[-1] == "F9 finds a command · F1 shows the keys"
+    assert keys.hints()[-1] == "F9 finds a command · F1 shows the keys"
 
 
 def test_a_command_gets_several_keys_in_any_notation() -> None:

@@ -206,11 +206,11 @@ async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(t
         run = agents.run("agent-1")
         plan = await agents.copies.plan_merge("agent-1")
         rows = PlanRows(plan.items, {"shop": "mine", "shop/tax.py": "checkpoint"}, MERGE)
-        assert [rows.shut_out(item) for item in plan.items] == ["", "shop"]
+        assert [rows.omitted_folder(item) for item in plan.items] == ["", "shop"]
         await agents.copies.merge(run, plan, rows.choices)
         assert not folder.exists()
         rows.choices["shop"] = "checkpoint"
-        assert [rows.shut_out(item) for item in plan.items] == ["", ""]
+        assert [rows.omitted_folder(item) for item in plan.items] == ["", ""]
         await agents.copies.merge(run, await agents.copies.plan_merge("agent-1"), rows.choices)
         assert (folder / "tax.py").read_text() == "x\n"
 

@@ -19,7 +19,7 @@ from agent.automation.schedule.job import instant
 from agent.automation.schedule.job_table import ask_for, begin, end
 from agent.core.store.store import Store
 from app.tui.conversation import background_watch
-from app.tui.conversation.background_watch import RunStarter, look
+from app.tui.conversation.background_watch import RunStarter, check_jobs
 from app.tui.screens.dialog import DetailScreen
 from app.tui.screens.entry_page import EntryForm
 from app.tui.screens.schedule import ScheduleScreen, about
@@ -100,12 +100,14 @@ async def test_what_was_said_is_shown_once_and_what_is_due_is_begun(tmp_path: Pa
         made = await book.add({"schedule": "every 2h", "zone": "UTC", "prompt": "look", "name": "eyes"})
         run = await book.ask_for(made.id)
         for _ in range(2):
-            await look(book, lambda: begun.append("run"), lambda title, text: shown.append((title, text)))
+            await check_jobs(
+                book, lambda: begun.append("run"), lambda title, text: shown.append((title, text))
+            )
         assert begun == ["run", "run"] and shown == []
         await store.database.write(lambda c: begin(c, run.id, NOW))
         await store.database.write(lambda c: end(c, run.id, "done", NOW, "all well", "", {}, "waiting"))
         for _ in range(2):
-            await look(book, lambda: None, lambda title, text: shown.append((title, text)))
+            await check_jobs(book, lambda: None, lambda title, text: shown.append((title, text)))
         assert shown == [("eyes", "all well")] and instant(NOW).year == 2026
 
 

@@ -158,7 +158,7 @@ async def test_the_rule_of_a_lasting_yes_is_spelled_out_and_no_stays_in_view(rul
     async with host.run_test(size=(80, 24)) as pilot:
         dialog = ApprovalDialog(approval(rule=rule))
         await host.ask(dialog, pilot)
-        assert f"covers: {rule}" in dialog.whole()
+        assert f"covers: {rule}" in dialog.full_text()
         shown = " ".join(strip.text for strip in host.screen._compositor.render_strips())
         assert shown.count("run exactly this in ~/p") == (rule == "run exactly this in ~/p")
         choices = dialog.query_one(Choices)

@@ -181,7 +181,7 @@ def form() -> FormAsked:
 
 
 async def opened(app: Staged, pilot: Pilot[Any], stand: Stand) -> ServersScreen:
-    screen = ServersScreen(stand, ServerFile(Home(Path()), Path()))
+    screen = ServersScreen(stand, ServerFile(Home(Path()), Path()))  # type: ignore[arg-type]
     app.push_screen(screen)
     await until(pilot, lambda: screen.is_mounted and screen.loaded, "the servers")
     return screen
@@ -205,7 +205,9 @@ async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog) and app.screen.armed, "the question")
         dialog = app.screen
         assert isinstance(dialog, ConfirmDialog)
-        assert "has changed its description" in dialog.whole() and "+Always close all" in dialog.whole()
+        assert (
+            "has changed its description" in dialog.full_text() and "+Always close all" in dialog.full_text()
+        )
         await pilot.press("1")
         await until(pilot, lambda: ("agree", "issues") in stand.done and app.screen is screen, "the yes")
         await pilot.press("enter")
@@ -223,7 +225,9 @@ async def test_a_server_is_restarted_looked_into_and_agreed_to() -> None:
 async def signing_in(app: Staged, pilot: Pilot[Any], stand: Stand) -> SignInDialog:
     await opened(app, pilot, stand)
     await pilot.press("t")
-    await until(pilot, lambda: isinstance(app.screen, SignInDialog) and ADDRESS in app.screen.whole(), "it")
+    await until(
+        pilot, lambda: isinstance(app.screen, SignInDialog) and ADDRESS in app.screen.full_text(), "it"
+    )
     assert isinstance(app.screen, SignInDialog)
     return app.screen
 

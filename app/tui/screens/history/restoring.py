@@ -100,7 +100,7 @@ MERGE = PlanWords(
 )
 
 
-def wants_a_look(plan: RestorePlan) -> bool:
+def needs_preview(plan: RestorePlan) -> bool:
     """Return whether the preview is required: for many files, conflicts or contents not kept."""
     return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
@@ -224,7 +224,7 @@ class PlanRows(PointedRows):
         self._folders = {item.path: item for item in items if _makes_folder(item)}
         self.reset(len(items))
 
-    def learn(self, changes: Sequence[FileDifferenceRow]) -> None:
+    def show_line_counts(self, changes: Sequence[FileDifferenceRow]) -> None:
         """Show the line counts of the changes."""
         self._changes = dict(enumerate(changes))
         self.repaint()
@@ -240,7 +240,7 @@ class PlanRows(PointedRows):
             return "merge" if choice.merging else "checkpoint"
         return choice
 
-    def shut_out(self, item: PlanItem) -> str:
+    def omitted_folder(self, item: PlanItem) -> str:
         """Return the folder whose omission keeps the path from being restored; empty if there is none."""
         if item.target is None or item.state == "lost" or self.choice(item) == "mine":
             return ""
@@ -263,7 +263,7 @@ class PlanRows(PointedRows):
         choice = self.choice(item)
         if item.state == "lost":
             return Text("stays as it is", self.ink("dim"))
-        if self.shut_out(item):
+        if self.omitted_folder(item):
             return Text("stays out with its folder", self.ink("warning"))
         if isinstance(choice, PartialRestore):
             parted = self.parts.get(item.path)
@@ -350,7 +350,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     @work(group="count")
     async def _count(self) -> None:
         try:
-            self._list.learn(
+            self._list.show_line_counts(
                 await self._services.describe([restore_change(item) for item in self._list.items])
             )
         except HermesError as error:
@@ -418,7 +418,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         """Return the lines above the diff: what happens to the path, and why."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
-        if folder := self._list.shut_out(item):
+        if folder := self._list.omitted_folder(item):
             out = f"Stays out with {shown_path(folder)}/, which is left."
             return Content.assemble((out, "$warning"), f"\n{self.words.left_out}")
         choice = self._list.choice(item)
@@ -641,7 +641,7 @@ class SaidRows(EntryRows[SaidMessage]):
         self._lines: dict[int, tuple[int, int]] = {}
         self._now = now
 
-    def learn(self, index: int, added: int, removed: int) -> None:
+    def show_line_counts(self, index: int, added: int, removed: int) -> None:
         """Show the numbers of lines added and removed since a message."""
         self._lines[self.entries[index].node] = (added, removed)
         self.update_row(index)
@@ -693,10 +693,12 @@ class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
         except HermesError:
             # Rows then show how many files changed, without counts of lines.
             return
-        self._said.learn(index, sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files))
+        self._said.show_line_counts(
+            index, sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files)
+        )
 
     @work(exclusive=True, group="look")
-    async def tell(self) -> None:
+    async def show_details(self) -> None:
         """Show the message under the cursor, and the effect on files of going back to it."""
         files = self.query_one("#split-files", Static)
         text = self.query_one(Skinned)

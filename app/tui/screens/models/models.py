@@ -101,14 +101,14 @@ class ProvidersScreen(EntryPage[None, "dict[str, Any]"]):
     async def action_verify(self, row: dict[str, Any]) -> None:
         name = row["name"]
         self._answers[name] = "text-muted", "asking it …"
-        self.tell()
+        self.show_details()
         found = await self._menu.ask_provider(name)
         count = f"; it names {plural(len(found.models), 'model')}" if found.models else ""
         answer = f"{glyph('done')} It answers{found.key}{count}."
         self._answers[name] = (
             ("text-error", f"{glyph('failed')} {found.problem}") if found.problem else ("text", answer)
         )
-        self.tell()
+        self.show_details()
 
     @change
     async def action_add(self) -> None:
@@ -221,15 +221,15 @@ class ModelsScreen(Page[str | None]):
             self._list.add(await source())
         except HermesError as error:
             self._problem = line(str(error))
-            self._tell(None)
+            self._show_details(None)
             self.state("")
             return False
         return True
 
     def on_model_rows_pointed(self, event: ModelRows.Pointed) -> None:
-        self._tell(event.choice)
+        self._show_details(event.choice)
 
-    def _tell(self, choice: ModelChoice | None) -> None:
+    def _show_details(self, choice: ModelChoice | None) -> None:
         """Show the details of a model; without one, show the problem or how to name another model."""
         about_it = Content(line(ANY if choice is None else about(choice)))
         if choice is None and self._problem:

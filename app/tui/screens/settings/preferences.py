@@ -135,7 +135,7 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     app.use_keys(keys)
     session.prompt.hints.stop_key = keys.label("turn.stop")
     session.prompt.bind_keys(keys.for_prompt())
-    session.teach(keys.lessons())
+    session.show_hints(keys.hints())
     for problem in new[:3]:
         app.show_warning(problem)
     if len(new) > 3:

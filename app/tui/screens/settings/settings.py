@@ -525,7 +525,7 @@ class SettingsScreen(ClosableModal[None]):
     def on_mount(self) -> None:
         self._apply_skin()
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._apply_skin())
-        self._tell()
+        self._show_details()
 
     def _apply_skin(self) -> None:
         self.list.use(palette_of(self.app))
@@ -622,7 +622,7 @@ class SettingsScreen(ClosableModal[None]):
     async def _read_again(self, row: SettingRow) -> None:
         self._snapshot = await self._keeper.read()
         self.list.show(self._rows())
-        self._tell()
+        self._show_details()
         now = self.list.row
         if now is not None and now.key == row.key and now.overridden:
             self._show_problem(now.overridden)
@@ -644,7 +644,7 @@ class SettingsScreen(ClosableModal[None]):
         """Switch between all settings and only those that differ from their defaults."""
         self._only_changed = not self._only_changed
         self.list.show(self._rows())
-        self._tell()
+        self._show_details()
 
     def action_section(self, step: int) -> None:
         """Move to the first setting of the next or the previous section."""
@@ -661,7 +661,7 @@ class SettingsScreen(ClosableModal[None]):
     def _show_problem(self, sentence: str) -> None:
         self.app.notify(line(sentence), severity="warning", timeout=8, markup=False)
 
-    def _tell(self) -> None:
+    def _show_details(self) -> None:
         self._head.say(str(self._snapshot.file))
         wrong = problems(self._snapshot)
         told = self.query_one("#settings-problems", Static)

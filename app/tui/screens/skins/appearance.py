@@ -183,7 +183,7 @@ class Appearance:
 
         home = Home.locate()
         await asyncio.to_thread(set_setting, home, "display.skin", name)
-        self._ports.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
+        self._ports.show_notice(f"Kept: display.skin is {name} in {from_home(home.config)}.")
 
     async def apply_settings(self, display: DisplaySettings) -> None:
         """Apply the look from the settings. An unknown skin is reported and leaves the current one."""
@@ -248,7 +248,7 @@ class Appearance:
             self._ports.show_warning(f"{problems_text(loaded.problems)} The look stays as it was.")
         elif not loaded.problems and loaded.skin != self.skin:
             self.show(loaded.skin)
-            self._ports.say(f"{name} was read again.")
+            self._ports.show_notice(f"{name} was read again.")
 
 
 def _read(name: str, folder: Path | None, light: bool) -> tuple[SkinFileState, LoadedSkin]:

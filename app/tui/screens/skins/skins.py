@@ -185,14 +185,14 @@ class RoleList(RowList):
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
-        self._tell()
+        self._show_details()
 
     def repaint(self) -> None:
         super().repaint()
         # A filter may have left the cursor on another role.
-        self._tell()
+        self._show_details()
 
-    def _tell(self) -> None:
+    def _show_details(self) -> None:
         if self._told != self.role and self.is_attached and isinstance(self.screen, SkinEditorScreen):
             self._told = self.role
             self.screen.show_role()
@@ -539,12 +539,12 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
         try:
             loaded = await self._looks.apply_silently(name)
         except HermesError as error:
-            self._tell(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
+            self._show_details(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
         if loaded is not None:
-            self._tell(about(loaded, await findings(loaded.skin)))
+            self._show_details(about(loaded, await findings(loaded.skin)))
 
-    def _tell(self, words: Content) -> None:
+    def _show_details(self, words: Content) -> None:
         self.query_one("#skins-about", Static).update(words)
 
 
