@@ -208,7 +208,7 @@ def _trust(args: argparse.Namespace) -> None:
         for wrong in rules.problems:
             say(f"  {glyph('failed')} {wrong}")
     if project.agents or project.refused:
-        _say_agents(project)
+        _print_agents(project)
     trust.trust(home, project)
     advise("Trust ends when one of these files changes, or with `hermes config untrust`.")
 
@@ -234,7 +234,7 @@ def _trust_skills(home: Home, folder: Path) -> bool:
     return True
 
 
-def _say_agents(project: ProjectSettings) -> None:
+def _print_agents(project: ProjectSettings) -> None:
     """Print the agents of a project with their tools and settings."""
     from agent.session.subagents.definitions import parse
     from app.tui.screens.agents.agent_files import limits

@@ -84,7 +84,7 @@ async def _by_options(args: argparse.Namespace, menu: ModelMenu) -> Setup:
     key = ""
     if args.key_stdin:
         key = getpass("Key: ") if sys.stdin.isatty() else sys.stdin.read(_LONGEST_KEY)
-        key = _sound(key)
+        key = _checked_key(key)
     models: tuple[str, ...] = ()
     provider: str = args.provider or ""
     if args.url:
@@ -143,7 +143,7 @@ async def _with_key(provider: KeyProvider, key: str, menu: ModelMenu) -> tuple[s
     return check.models
 
 
-def _sound(key: str) -> str:
+def _checked_key(key: str) -> str:
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
@@ -158,10 +158,10 @@ async def _ways(menu: ModelMenu) -> list[Way]:
 
     offers = await menu.offers()
     served = [each for each in await menu.detect_choices() if not each.problem]
-    return [*(_served(each.name) for each in served[:_LISTED]), *ways(NoModelError(), offers)]
+    return [*(_way_of_server(each.name) for each in served[:_LISTED]), *ways(NoModelError(), offers)]
 
 
-def _served(name: str) -> Way:
+def _way_of_server(name: str) -> Way:
     from app.tui.screens.models.model_menu import Way
 
     return Way(f"{name} – runs on this machine", "use", name, is_default=True)
@@ -200,7 +200,7 @@ async def _go(way: Way, menu: ModelMenu) -> Setup | None:
         case "server":
             address = await _read("Address, such as http://localhost:8000/v1: ")
             key = await asyncio.to_thread(getpass, "Its key, empty if it wants none: ")
-            found = await menu.server(address, _sound(key) if key.strip() else "")
+            found = await menu.server(address, _checked_key(key) if key.strip() else "")
             if found.problem:
                 raise ConfigError(found.problem)
             return await _of(found.name, found.models, menu)
@@ -210,7 +210,9 @@ async def _go(way: Way, menu: ModelMenu) -> Setup | None:
             providers = (await menu.offers()).providers
             names = [f"{each.name} ({each.variable}{', set' * each.is_set})" for each in providers]
             provider = providers[await _choose("Choose a provider", names)]
-            key = _sound(await asyncio.to_thread(getpass, f"Key for {provider.name} (it is not shown): "))
+            key = _checked_key(
+                await asyncio.to_thread(getpass, f"Key for {provider.name} (it is not shown): ")
+            )
             return await _of(provider.name, await _with_key(provider, key, menu), menu)
 
 

@@ -52,7 +52,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
     finally:
         answer = last_answer(app.host.client.path) if app.leave_answer and app.host.client else ""
         await app.host.close()
-        await sessions.layout.settle()
+        await sessions.layout.flush()
         drop_unread_output()
     if answer:
         say(clean(answer))

@@ -328,7 +328,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.follow(event)
 
     async def on_passed_by(self) -> None:
-        await self.beginning.hand_over()
+        await self.beginning.send_held_keys()
 
     def _leaves_a_dialog(self, key: str) -> bool:
         """Return whether the key suspends Hermes from a screen where the session's keys do not apply."""
@@ -359,7 +359,7 @@ class HermesApp(App[None], inherit_bindings=False):
             subscribe(partial(kind.handle, pane), *kind.events)
         subscribe(self.branch, *self.branch.HEARD)
         subscribe(self._show_branch_switch, BranchSwitched)
-        subscribe(self._settle_files, TurnEnded, FilesChanged)
+        subscribe(self._update_changed_files, TurnEnded, FilesChanged)
         subscribe(self._show_first_title, TurnStarted)
 
     def _show_branch_switch(self, event: Event) -> None:
@@ -377,11 +377,11 @@ class HermesApp(App[None], inherit_bindings=False):
             with suppress(HermesError):
                 self.bridge.change(title=(await client.stored.session(client.id)).title)
 
-    def _settle_files(self, event: Event) -> None:
+    def _update_changed_files(self, event: Event) -> None:
         """Update the list of changed files after a turn, and after an undo or merge between turns."""
         over = event.type == "turn_ended" or not self.session.prompt.busy
         if event.agent == "main" and over and self.session.files.unsettled:
-            self.run_worker(self.history_actions.settle_files, group="settle", exclusive=True)
+            self.run_worker(self.history_actions.update_changed_files, group="settle", exclusive=True)
 
     def _handle(self, event: Event) -> None:
         if not self.is_running:

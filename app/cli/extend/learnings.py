@@ -30,11 +30,11 @@ DESCRIPTION = (
 def declare(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `hermes learnings` to its parser."""
     actions = add_actions(parser)
-    _look(actions, "list", "all of them, the surest first")
-    _look(actions, "search", "those in which most of the words occur").add_argument(
+    _add_listing(actions, "list", "all of them, the surest first")
+    _add_listing(actions, "search", "those in which most of the words occur").add_argument(
         "query", nargs="+", metavar="WORD"
     )
-    _look(actions, "export", "one line of JSON each")
+    _add_listing(actions, "export", "one line of JSON each")
     add = add_action(actions, "add", "write one down", _change)
     add.add_argument("pattern", metavar="PATTERN", help="the command that fails; it is held back once")
     add.add_argument("fix", metavar="FIX", help="what works: a command, or a sentence")
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         add_action(actions, name, text, _change).add_argument("number", type=_number, metavar="NUMBER")
 
 
-def _look(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
+def _add_listing(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
     parser = add_action(actions, name, text, _show)
     parser.add_argument(
         "--status", action="append", choices=_STATUSES, help="only those that count as this (default: all)"

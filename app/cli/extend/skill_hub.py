@@ -276,17 +276,17 @@ def _update_one(
             chosen = _side(row.name, names)
             return _update_one(hub, row, args, chosen) if chosen else record | {"state": "declined"}
         if plan.candidate is None:
-            _tell(args, f"{row.name} is up to date.")
+            _print_result(args, f"{row.name} is up to date.")
             return record | {"state": "current"}
         if not args.as_json:
             _show_plan(row, plan)
         require_allowed(plan.candidate, force=args.force)
         require_person(args, "Updating a skill")
         if not confirm(args, f"Update {row.name}?"):
-            _tell(args, f"{row.name} stays as it is.")
+            _print_result(args, f"{row.name} stays as it is.")
             return record | {"state": "declined"}
         new = hub.installed.replace(row, plan.candidate, force=args.force)
-    _tell(args, f"Updated {row.name}.")
+    _print_result(args, f"Updated {row.name}.")
     return record | {"state": "updated", "trust": new.trust, "verdict": new.verdict}
 
 
@@ -327,7 +327,7 @@ def _remove(args: argparse.Namespace) -> int:
     if args.undo:
         found = hub.installed.restore(args.name)
         state = {"name": args.name, "restored": str(hub.installed.lock.skills / found.target)}
-        _tell(args, f"{clean(args.name)} is back.")
+        _print_result(args, f"{clean(args.name)} is back.")
     else:
         place = hub.installed.where(args.name)
         require_person(args, "Removing a skill")
@@ -336,13 +336,15 @@ def _remove(args: argparse.Namespace) -> int:
             return int(ExitCode.DENIED)
         removed = hub.installed.remove(args.name)
         state = {"name": removed.name, "removed": str(place), "kept": str(removed.folder)}
-        _tell(args, f"Removed {removed.name}; `hermes skills remove {removed.name} --undo` brings it back.")
+        _print_result(
+            args, f"Removed {removed.name}; `hermes skills remove {removed.name} --undo` brings it back."
+        )
     if args.as_json:
         say_json(state)
     return int(ExitCode.DONE)
 
 
-def _tell(args: argparse.Namespace, text: str) -> None:
+def _print_result(args: argparse.Namespace, text: str) -> None:
     if not args.as_json:
         say(text)
 

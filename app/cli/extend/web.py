@@ -77,7 +77,7 @@ async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
                 include=tuple(args.include),
                 exclude=tuple(args.exclude),
             )
-            tell = _tell if not args.as_json and sys.stderr.isatty() else _ignore
+            tell = _print_result if not args.as_json and sys.stderr.isatty() else _ignore
             found = await crawl(web.services, web.gate("web_crawl"), order, tell)
             return answer(args, found, clean(str(found.get("summary", ""))))
         if args.batch:
@@ -139,7 +139,7 @@ class _lines:  # noqa: N801 - reads like a function where it is used
             self._file.close()
 
 
-def _tell(text: str) -> None:
+def _print_result(text: str) -> None:
     say(clean(text), sys.stderr)
 
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.verify:
         from agent.safety.audit.check import verify
 
-        return _tell(verify(Home.locate().audit), as_json=args.as_json)
+        return _print_result(verify(Home.locate().audit), as_json=args.as_json)
     _list(Home.locate(), args)
     return ExitCode.DONE
 
@@ -90,7 +90,7 @@ def line(entry: AuditEntry) -> str:
     return f"{head} {one_line(agent + entry.headline)}{reasons}"
 
 
-def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
+def _print_result(report: AuditReport, *, as_json: bool) -> ExitCode:
     if as_json:
         found = {
             "sound": report.sound,

@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if wanted and not agreed_by(args, "Take this over?", nobody):
         say("Nothing was taken over.")
         return ExitCode.DENIED
-    taken = asyncio.run(_take(home, findings, wanted, quiet=args.as_json)) if wanted else []
+    taken = asyncio.run(_import_parts(home, findings, wanted, quiet=args.as_json)) if wanted else []
     if args.as_json:
         results = {"results": [asdict(each) for each in taken]}
         say_json(_record(findings, parts) | results, 2)
@@ -139,7 +139,9 @@ def _parts(text: str) -> list[Part]:
     return [part for part in PARTS if not names or part in names]
 
 
-async def _take(home: Home, findings: Findings, parts: list[Part], *, quiet: bool) -> list[ImportOutcome]:
+async def _import_parts(
+    home: Home, findings: Findings, parts: list[Part], *, quiet: bool
+) -> list[ImportOutcome]:
     from agent.core.config.known_secrets import secrets_of_home
     from agent.integrations.migration.taking_over import open_importer
 

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int | None:
     session = asyncio.run(_session(home, store, args.session))
     line = store.line(session.id)
     if args.to is not None:
-        return _back(home, store, line, session, args, finished, hunks)
+        return _restore(home, store, line, session, args, finished, hunks)
     if args.diff is not None:
         return _diff(home, store, line, session, args)
     return _list(line, session, args)
@@ -295,7 +295,7 @@ def _diff(
         say(f"All files are as they were after step {position}.")
 
 
-def _back(
+def _restore(
     home: Home,
     store: CheckpointStore,
     line: StepLog,

@@ -57,13 +57,13 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
         check_step(path, args.branch, step)
     report = await replay(session, path, AttachmentStore(home.attachments), before=step)
     if report.difference is not None or not live:
-        _tell(report, args, len(path) if step is None else report.nodes)
+        _print_result(report, args, len(path) if step is None else report.nodes)
         return ExitCode.DONE if report.difference is None else ExitCode.FAILED
     assert step is not None
-    return await _go_on(store, session, step, args)
+    return await _continue_live(store, session, step, args)
 
 
-def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
+def _print_result(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
     compared, found = report.compared, report.difference
     if args.as_json:
         record = dataclasses.asdict(report) | {"branch": args.branch, "same": found is None}
@@ -97,7 +97,7 @@ def _folder(session: Session) -> Path:
     return folder
 
 
-async def _go_on(store: Store, session: Session, step: int, args: argparse.Namespace) -> ExitCode:
+async def _continue_live(store: Store, session: Session, step: int, args: argparse.Namespace) -> ExitCode:
     from agent.api.opening import open_session
     from agent.session.options import Options
     from agent.session.replay.replaying import branch_before

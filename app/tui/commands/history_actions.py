@@ -328,7 +328,7 @@ class HistoryActions:
         if client is self._app.host.client and not client.busy:
             self._app.bridge.show_branch(calls, files)
 
-    async def settle_files(self) -> None:
+    async def update_changed_files(self) -> None:
         """Update the listed changes of files that were edited repeatedly, undone or restored."""
         pane = self._app.session.files
         paths, pane.unsettled = pane.unsettled, set()

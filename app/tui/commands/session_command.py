@@ -200,14 +200,14 @@ PATIENCE = 20.0
 
 
 async def serve(app: AppContext, _words: str) -> None:
-    url = await hand_over(app)
+    url = await hand_to_service(app)
     where = f" at {url}" if url else ""
     app.show_notice(
         f"The service has this session{where}. `hermes serve pair` lets a browser in.", timeout=15
     )
 
 
-async def hand_over(app: AppContext) -> str:
+async def hand_to_service(app: AppContext) -> str:
     """Hand the session to the service, unless the service has it already; return the service's address.
     Raises `HermesError`.
     """
@@ -276,7 +276,7 @@ async def move(app: AppContext, where: str) -> None:
         # If that is refused, the session does not move.
         await ensure_service(app)
         await check_move(service, where)
-    await hand_over(app)
+    await hand_to_service(app)
     told = await move_session(service, app.need_client().id, where)
     app.show_notice(told, timeout=15)
 

@@ -406,7 +406,7 @@ class Bridge:
                     context_window=event.context_window,
                     cache=event.session_cached / event.session_input if event.session_input else None,
                 )
-                self._add_up()
+                self._update_cost()
             case ToolStarted(parent=""):
                 self._running[event.call] = (event.display.activity(), self.clock())
                 self._show_activity()
@@ -480,7 +480,7 @@ class Bridge:
 
     def _show_team(self) -> None:
         self._panes.agents.soon(self.team.rows)
-        self._add_up()
+        self._update_cost()
 
     def change(self, **fields: Any) -> None:
         """Change fields of the status line and show it."""
@@ -564,7 +564,7 @@ class Bridge:
         """Show the name of the branch, unless it is the main branch."""
         self.change(head="" if head == MAIN else head)
 
-    def _add_up(self) -> None:
+    def _update_cost(self) -> None:
         """Show the session's cost: that of main agent and subagents; unknown if one of them is unknown."""
         sent = self.team.cost()
         self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)

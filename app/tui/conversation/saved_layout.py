@@ -54,7 +54,7 @@ class SavedLayout:
             self._hurry.clear()
             self._writing = asyncio.create_task(self._write_soon())
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Write pending changes at once."""
         self._hurry.set()
         if self._writing is not None:

@@ -173,13 +173,13 @@ class AgentRows:
         if known is not None:
             # The agent was started again: it keeps its place and its descendants.
             known.row, known.cleared = row, False
-            self._bring_back(known.parent)
+            self._show_cleared(known.parent)
             return
         self._members[event.agent] = _Member(row, event.parent, in_copy=event.in_copy)
         (above.children if above else self._top).append(event.agent)
-        self._bring_back(event.parent)
+        self._show_cleared(event.parent)
 
-    def _bring_back(self, agent: str) -> None:
+    def _show_cleared(self, agent: str) -> None:
         """Show the cleared rows of an agent that runs again and of its ancestors."""
         while (member := self._members.get(agent)) is not None and member.cleared:
             member.cleared = False

@@ -69,12 +69,12 @@ class Choices(OptionList):
     def action_select(self) -> None:
         self._held = []
         super().action_select()
-        self.call_after_refresh(self._hand_on)
+        self.call_after_refresh(self._forward_keys)
 
     async def on_blur(self) -> None:
-        await self._hand_on()
+        await self._forward_keys()
 
-    async def _hand_on(self) -> None:
+    async def _forward_keys(self) -> None:
         """Send the keys typed right after the choice once more, for the widget that now has the focus."""
         held, self._held = self._held or [], None
         for event in held:

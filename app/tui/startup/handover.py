@@ -93,7 +93,7 @@ class Startup:
         if self._app.focused is None:
             self._app.session.set_focus(self._app.session.prompt)
         self._text_goes = True
-        await self._hand_out([])
+        await self._send_held([])
         if not gc.isenabled():
             # The modules read so far stay alive: searching them for garbage would only delay the next key.
             gc.freeze()
@@ -116,7 +116,7 @@ class Startup:
             self._keys, self._text_goes, self._asked = [], False, None
             self._late = self._app.set_timer(LONGEST_WAY, self.complete)
 
-    async def hand_over(self) -> None:
+    async def send_held_keys(self) -> None:
         """Send the held keys, because all keys before the marker have been handled. Called for `PassedBy`.
 
         What the last key requested, such as another focus, and the first step of what it started come first.
@@ -134,14 +134,14 @@ class Startup:
         else:
             self._late.stop()
             self._late = None
-            await self._hand_out(None)
+            await self._send_held(None)
 
     def complete(self) -> None:
         """Send all held keys in order with the application's other events, because everything is mounted."""
         self._late = None
-        self._app.call_later(self._hand_out, None)
+        self._app.call_later(self._send_held, None)
 
-    async def _hand_out(self, kept: list[events.Event] | None) -> None:
+    async def _send_held(self, kept: list[events.Event] | None) -> None:
         """Handle the held events; `kept` collects events held back once more, None holds back none."""
         held, self._keys = self._keys or [], kept
         for event in held:
@@ -180,7 +180,7 @@ def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Drive
             self.first_input = frame.take_keys()
             super().start_application_mode()
             if frame.is_shown:
-                frame.hand_over()
+                frame.leave_to_app()
                 # Restore the terminal settings from before the first frame, also while an editor runs.
                 self.attrs_before = frame.before
 

@@ -58,7 +58,7 @@ def ensure_end(code: int, seconds: float = GRACE) -> None:
 def _end(code: int) -> None:
     log.error("the application did not end by itself; its threads:\n%s", _threads())
     # On a terminal that reads nothing, this would wait forever.
-    last = Thread(target=skeleton.put_back, daemon=True)
+    last = Thread(target=skeleton.restore_in_emergency, daemon=True)
     last.start()
     last.join(1.0)
     os._exit(code)

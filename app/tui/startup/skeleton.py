@@ -91,7 +91,7 @@ class Skeleton:
         """End the echo; return the bytes typed since the frame appeared, as the terminal sent them."""
         return self._echo.stop() if self._echo is not None else b""
 
-    def hand_over(self) -> None:
+    def leave_to_app(self) -> None:
         """Leave the terminal to the application, which also leaves the alternate screen at its end."""
         self._stands = False
 
@@ -113,7 +113,7 @@ class Skeleton:
             except termios.error:
                 return  # the terminal has gone
 
-    def put_back(self) -> None:
+    def restore_in_emergency(self) -> None:
         """Restore the terminal, including modes that the application has set."""
         self._stands = True
         _write(ALL_OFF)
@@ -121,7 +121,7 @@ class Skeleton:
 
     def _end(self, code: int) -> None:
         """Exit at once, on a signal that the application does not handle yet."""
-        self.put_back()
+        self.restore_in_emergency()
         os._exit(code)
 
     def _silence(self) -> None:
@@ -180,10 +180,10 @@ def leave() -> None:
         _shown.leave()
 
 
-def put_back() -> None:
+def restore_in_emergency() -> None:
     """Restore the terminal in an emergency, if a frame was shown."""
     if _shown is not None:
-        _shown.put_back()
+        _shown.restore_in_emergency()
 
 
 def let_end() -> int:

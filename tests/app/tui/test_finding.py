@@ -72,7 +72,7 @@ async def test_the_commands_used_last_are_kept_newest_first(tmp_path: Path) -> N
     layout = SavedLayout(tmp_path / "layout.json")
     for id in ("session.undo", "view.skins", "session.undo", *list(BY_ID)[:MOST_RECENT]):
         note_recent(layout, id)
-    await layout.settle()
+    await layout.flush()
     again = recent_ids(SavedLayout(tmp_path / "layout.json"))
     assert again == [*reversed(list(BY_ID)[:MOST_RECENT])]
     note_recent(layout, "view.skins")

@@ -23,7 +23,7 @@ async def written(file: Path, **parts: object) -> None:
     remembered = SavedLayout(file)
     for name, state in parts.items():
         remembered.note(name, state)  # type: ignore[arg-type]
-    await remembered.settle()
+    await remembered.flush()
 
 
 async def test_what_was_noted_is_there_after_the_next_start(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ async def test_many_changes_are_one_write(tmp_path: Path) -> None:
         remembered.note("panes", {"width": width})
         await asyncio.sleep(0)
     assert not file.exists()
-    await remembered.settle()
+    await remembered.flush()
     assert SavedLayout(file).part("panes") == {"width": 59}
 
 
@@ -54,7 +54,7 @@ async def test_a_change_during_a_write_is_written_too(tmp_path: Path) -> None:
     remembered = SavedLayout(file)
     for width in range(20):
         remembered.note("panes", {"width": width})
-        await remembered.settle()
+        await remembered.flush()
     assert SavedLayout(file).part("panes") == {"width": 19}
 
 
@@ -121,7 +121,7 @@ def _write_often(file: str, start: int) -> None:
         remembered = SavedLayout(Path(file))
         for number in range(start, start + 40):
             remembered.note("panes", {"width": number, "folded": ["x" * 500]})
-            await remembered.settle()
+            await remembered.flush()
 
     asyncio.run(work())
 
@@ -163,6 +163,6 @@ async def test_panes_come_up_as_they_were_left(tmp_path: Path) -> None:
                 await pilot.press("less_than_sign")
                 await pilot.pause()
                 assert app.remembered is not None
-                await app.remembered.settle()
+                await app.remembered.flush()
             assert app.session.calls.folded
             assert app.session.workbench.state()["width"] == 42

@@ -44,8 +44,8 @@ def hear(handed_over):
         put(self, data)
     TtyOutput.write = noting
     handed_over()
-over = app.tui.startup.skeleton.Skeleton.hand_over
-app.tui.startup.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
+over = app.tui.startup.skeleton.Skeleton.leave_to_app
+app.tui.startup.skeleton.Skeleton.leave_to_app = lambda self: hear(lambda: over(self))
 from hermes_launcher import main
 sys.exit(main())
 """

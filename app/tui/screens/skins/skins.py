@@ -287,7 +287,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         if not value.has_focus:
             with value.prevent(Input.Changed):
                 value.value = self.draft.color(role)
-            self._judge(self.draft, role)
+            self._show_contrast(self.draft, role)
         self._show_keys()
 
     def _show_keys(self) -> None:
@@ -295,7 +295,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         keys = "⏎ take it · esc as it was" if typing else "⏎ change · d reset · ^S save · / filter · esc back"
         self._keys.say(keys)
 
-    def _judge(self, draft: SkinDraft, role: str) -> None:
+    def _show_contrast(self, draft: SkinDraft, role: str) -> None:
         """Show contrast problems with the colour of `role`, if any."""
         hard = [each for each in check(draft.skin) if role in (each.role, each.background)]
         more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
@@ -324,7 +324,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
             self._say(Content.assemble((f"{glyph('failed')} ", "$error"), line(str(error))))
             return
         self._preview.show(self._reduced(tried.skin))
-        self._judge(tried, role)
+        self._show_contrast(tried, role)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
