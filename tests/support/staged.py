@@ -62,7 +62,7 @@ class Staged(HermesApp):
             setattr(pane, "_clock", self.clock)  # noqa: B010
         setattr(self.session.calls, "_now", lambda: AT)  # noqa: B010
 
-    def _hear(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         self.bridge(event)
         if event.type == "session_opened":
             self._show_branch(self._checkout)
