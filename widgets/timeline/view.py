@@ -401,7 +401,7 @@ class Timeline(ReadingRows):
         found = await asyncio.to_thread(matches, tree, needle)
         if self.nodes is not tree:
             return
-        self.drawing = replace(self.drawing, look=replace(self.timeline_filter, needle=needle))
+        self.drawing = replace(self.drawing, timeline_filter=replace(self.timeline_filter, needle=needle))
         self.found = found
         at = self.index
         ahead = [node for node in found if at is not None and tree.rank[node] >= tree.rank[at]]

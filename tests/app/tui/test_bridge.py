@@ -93,7 +93,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
         (TextAdded(text="a"), ("add_text", "a")),
         (ReasoningAdded(text="r"), ("add_reasoning", "r")),
         (AssistantMessageAdded(node=2, text="a", reasoning="r"), ("finish_answer", "a", "r", 2)),
-        (ReplyCut(reason="gone"), ("cut",)),
+        (ReplyCut(reason="gone"), ("mark_interrupted",)),
         (
             ToolStarted(call="c", tool="t", arguments={"x": 1}, display=SHOW),
             ("start_call", "c", "t", SHOW, {"x": 1}),
@@ -251,7 +251,7 @@ def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
 def test_the_oldest_running_call_of_the_main_agent_is_named(all_: Fixture) -> None:
     def start(call: str, verb: str, **more: str) -> None:
         display = Display(verb, "x")
-        all_.bridge(ToolStarted(call=call, tool="t", arguments={}, display=display, **more))
+        all_.bridge(ToolStarted(call=call, tool="t", arguments={}, display=display, **more))  # type: ignore
 
     def end(call: str) -> None:
         all_.bridge(
@@ -277,7 +277,7 @@ def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_i
     all_: Fixture,
 ) -> None:
     for cause, said in (("auth", "access refused"), ("bad_request", "no answer")):
-        all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))
+        all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))  # type: ignore
         assert all_.bridge.state.trouble == said
 
 
@@ -338,7 +338,7 @@ def test_another_session_begins_with_a_clean_screen(all_: Fixture) -> None:
     )
     assert not all_.panes.prompt.busy
     assert [pane.names() for pane in (all_.panes.transcript, all_.panes.calls, all_.panes.files)] == [
-        ["renew"],
+        ["begin_conversation"],
         ["clear"],
         ["clear"],
     ]
