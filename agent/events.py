@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 STREAM_VERSION = 1
 
 TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
-"""`denied`: the gate stopped the turn; `budget`: a limit of requests, tokens, money or time was reached."""
+"""`denied`: the permission check stopped it; `budget`: it hit a limit of requests, tokens, money or time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class SessionOpened(Event):
     workspace: str
     nodes: int = 0
     approvals: ModeName = "ask"
-    """The permission mode of the gate."""
+    """The mode of the permission check."""
     sandbox: str = ""
     """The sandbox of commands: `bubblewrap`, `landlock`, `none`; empty if unknown. For commands on another
     machine its name, such as `docker` or `ssh build.example.org`.
@@ -455,7 +455,7 @@ class QuestionAsked(Asked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Asked):
-    """A question from the gate: whether the user allows an action."""
+    """A question from the permission check: whether the user allows an action."""
 
     type: ClassVar[str] = "approval"
     cancelled: ClassVar[Decision] = Decision("cancelled")

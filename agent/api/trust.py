@@ -33,7 +33,7 @@ from agent.safety import grants
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustEntry:
-    """One consent. `name`, `where` and the result of `read` are text from outside."""
+    """One consent. `name`, `where` and the result of `read` are untrusted data."""
 
     kind: str
     """One word, such as `hook`."""

@@ -90,7 +90,7 @@ Tell = Callable[[LearnedRule], None]
 
 
 class SpokenDialect:
-    """The dialect in use for one model, which can learn rules."""
+    """The API variant used for one model, with rules added after the server refuses requests."""
 
     def __init__(
         self,

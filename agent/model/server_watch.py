@@ -97,9 +97,9 @@ def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
 
 
 def list_without(answer: Any, model: str) -> tuple[str, ...]:
-    """Return the names in a list of models (`/v1/models`) if `model` is not in it; empty if it is.
+    """Return the names in a list of models (`/v1/models`) if none stands for `model`; empty if one does.
 
-    Servers may list a name with a tag or a folder that requests omit, or a pattern for many names.
+    A `:latest` tag, a folder before the name or a pattern that matches it also counts.
     """
     names = names_in(answer) or ()
     if entry_of(answer, model) or any(
@@ -146,7 +146,7 @@ def facts_of_props(props: Any) -> ServerFacts:
 
 
 def is_llamacpp(models: Any) -> bool:
-    """Return whether a list of models comes from llama.cpp's server, so that `/props` has more facts."""
+    """Return whether a list of models comes from llama.cpp's server; if so, `/props` gives more facts."""
     return any(
         entry.get("owned_by") == "llamacpp" or "n_ctx_train" in (entry.get("meta") or {})
         for entry in _entries(models)
@@ -154,7 +154,7 @@ def is_llamacpp(models: Any) -> bool:
 
 
 def is_litellm(models: Any) -> bool:
-    """Return whether a list of models may come from LiteLLM, so that `/model/info` has more facts."""
+    """Return whether a list of models may come from LiteLLM, in which case `/model/info` gives more facts."""
     return any("max_input_tokens" in entry or "max_output_tokens" in entry for entry in _entries(models))
 
 

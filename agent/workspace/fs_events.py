@@ -38,7 +38,7 @@ _TREE_SECONDS = 0.2
 
 
 def open_source(root: Path, report: Report) -> FileEvents:
-    """Return the best source of events on this system for the project at `root` (resolved). Never raises."""
+    """Return this system's best source of file events for the project at `root` (resolved). Never raises."""
     # Without this, the library would write warnings to the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
@@ -48,7 +48,7 @@ def open_source(root: Path, report: Report) -> FileEvents:
 
 
 class NoWatcher:
-    """The source for systems without watches, where everything is checked at intervals."""
+    """The source of file events for systems without watches, where everything is checked at intervals."""
 
     def watch(self, folder: str) -> bool:
         return False
@@ -64,7 +64,7 @@ class NoWatcher:
 
 
 class FolderWatches:
-    """A source with one inotify watch per folder. Raises `OSError` if no inotify instance is left."""
+    """A source of file events with an inotify watch per folder. Raises `OSError` if no instance is left."""
 
     def __init__(self, root: Path, report: Report) -> None:
         from watchdog.observers.inotify_c import InotifyFD
@@ -200,7 +200,7 @@ def _mask() -> Mask:
 
 
 class TreeWatch:
-    """A source with one recursive watch of the whole project, for systems where that is cheap."""
+    """A source of file events with one recursive watch on the project, for systems where that is cheap."""
 
     def __init__(self, root: Path, report: Report, observer: BaseObserver | None = None) -> None:
         from watchdog.observers import Observer

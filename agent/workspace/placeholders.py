@@ -155,7 +155,7 @@ def is_missing(path: Path) -> bool:
 
 
 def is_placeholder(path: Path) -> bool:
-    """Return whether `path` is an empty folder or file with the marks of a placeholder."""
+    """Return whether `path` has the modification time and content of a placeholder."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:
@@ -163,7 +163,7 @@ def is_placeholder(path: Path) -> bool:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove the placeholders among `paths` that killed processes left."""
+    """Remove the placeholders among `paths` left behind by processes that were killed."""
     for path in paths:
         with _lock, suppress(OSError):
             used = path in _held or any(path == held.away for held in _held.values())

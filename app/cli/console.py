@@ -30,7 +30,7 @@ class Console:
         """The names of agents by id."""
 
     def handle(self, event: Event) -> bool:
-        """Ask the user if the event is a request; return whether it is one."""
+        """If the event is a request, start asking the user; return whether it is one."""
         if isinstance(event, AgentStarted):
             self._names[event.agent] = event.name
         if not isinstance(event, Asked):
@@ -39,7 +39,7 @@ class Console:
         return True
 
     def answer(self, request: Asked) -> None:
-        """Ask the user in a task, after all earlier questions are answered."""
+        """Start a task that asks the user after all earlier questions are answered."""
         task = asyncio.get_running_loop().create_task(self._ask(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

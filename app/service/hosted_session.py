@@ -330,9 +330,8 @@ class HostedSession:
     # Commands from clients
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
-        """Start a turn with a message, or queue it; return whether the session was busy.
-
-        Raises `RequestRefusedError`.
+        """Start a turn with a message, queue it, or pass it to the running turn, as `how` says; return
+        whether the session was busy. Raises `RequestRefusedError`.
         """
         if not text.strip() and not attachments:
             raise RequestRefusedError(400, "The message is empty.")

@@ -63,10 +63,11 @@ def block_anchor_windows(lines: Sequence[str], query: Sequence[str]) -> list[Win
 
 
 def similar_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
-    """Return windows of the query's length in which at least half of the lines are 80 % alike.
+    """Return (first, stop) ranges as long as the query in which at least half of its non-blank lines have a
+    counterpart at least 80 % similar.
 
-    Of overlapping windows only the best remains. Returns none for a query with fewer than three lines that
-    are not blank.
+    Of overlapping ranges only the best remains. Returns none for a query with fewer than three lines that are
+    not blank.
     """
     solid = sum(1 for line in query if line.strip())
     if solid < _FEWEST_LINES or len(query) > _MAX_QUERY_LINES or len(query) > len(lines):

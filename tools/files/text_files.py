@@ -140,7 +140,7 @@ def decode_line(line: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""Return the lines of a text with `\n` line endings, without these. An empty text has none."""
+    r"""Split a text at `\n`; the lines do not include it. An empty text has none."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -30,7 +30,7 @@ that Hermes starts, too.
 
 
 def defer_packages() -> None:
-    """Have the packages in `DEFERRED` import each name at its first use, and pydantic find no plugins."""
+    """Make `DEFERRED` packages import names at first use, give pydantic no plugins, and block `LEFT_OUT`."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

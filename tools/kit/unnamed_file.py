@@ -8,7 +8,7 @@ from typing import IO
 
 
 class UnnamedFile:
-    """A file that is created at its first use in `folder`; None: in the system's folder for temporary files.
+    """A nameless temporary file, created at first use in `folder` (default: the system's temporary folder).
 
     Another process of the same user could write to it, so what is read must be checked.
     """

@@ -206,7 +206,9 @@ class Boundary(Protocol):
     def mark_working(
         self, permit: PermitHost | None = None, hosts: frozenset[str] = frozenset()
     ) -> Callable[[], None]:
-        """Mark a process that was started with `counts=False` as working; the returned function ends that."""
+        """Count a waiting process as working; if the network is filtered, allow it `hosts`, and others that
+        `permit` allows. The returned function reverts this.
+        """
         ...
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:

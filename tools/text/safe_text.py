@@ -204,7 +204,7 @@ class Cleaner:
         return self.feed_text(self._decoder.decode(data))
 
     def feed_text(self, text: str) -> str:
-        """Return lines like `feed`, for decoded text."""
+        """Do the same as `feed` for text that is already decoded."""
         text, self._unfinished = _hold_back(_SEPARATOR.sub("\n", self._unfinished + text))
         pieces: list[str] = []
         if _CONTROL.search(text) is None and "\n" in text:

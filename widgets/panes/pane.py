@@ -102,11 +102,11 @@ class Pane(RowList):
         """Show the current content, because the user opens the pane."""
 
     def wanted_lines(self, width: int) -> int:
-        """Return the lines of content at `width` cells; an empty pane wants only its hint."""
+        """Return how many lines the content needs at `width` cells; 1 for the hint of an empty pane."""
         return max(self.count, 1)
 
     def figure(self) -> str:
-        """Return the figure at the right end of the title row."""
+        """Return the count shown at the right end of the title row; empty if there is none."""
         return str(self.count) if self.count else ""
 
     def summary(self) -> Summary:

@@ -170,7 +170,9 @@ class RowFilter:
         return index < view.count
 
     async def find(self, view: RowView, direction: int) -> int | None:
-        """Return the next row after the cursor that matches the last filter, wrapping around; or None."""
+        """Return the nearest row in `direction` (1 or -1) from the cursor that matches the last filter,
+        wrapping around; None if there is none or no filter was set.
+        """
         words = self._last.casefold().split()
         start = view.cursor_row
         if start is None or not words:
@@ -392,7 +394,7 @@ class RowList(KeptRow, can_focus=True):
         return True
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Return whether a key is text and not a command, as while the filter is typed."""
+        """Return whether a key is typed into the filter, and therefore triggers no command."""
         return self._filter.typing and character is not None and character.isprintable()
 
     def on_key(self, event: events.Key) -> None:

@@ -58,7 +58,7 @@ class BranchTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTree:
-    """The nodes of a session, named by their index in `rows`, -1 for none. Lists have an item per node."""
+    """Nodes of a session, identified by index in `rows`; -1 means none. Lists have an item per node."""
 
     rows: Sequence[NodeRow]
     parent: list[int]
@@ -300,7 +300,7 @@ RAILS = 24
 
 @dataclass(frozen=True, slots=True)
 class TimelineFilter:
-    """The user's filter. Nodes are named by their ids, which stay valid when the tree grows."""
+    """The user's filter. Nodes are identified by their ids, which stay valid when the tree grows."""
 
     filter: Filter = "all"
     needle: str = ""

@@ -37,7 +37,7 @@ from widgets.timeline.paint import MOST_STEPS, PaintContext, draw_row, steps_of
 
 
 class Landmark(IntEnum):
-    """A mark of the minimap; the highest number wins in a shared cell."""
+    """A mark on the minimap; the highest number wins in a shared cell."""
 
     NOTHING = 0
     FILES = 1
@@ -99,7 +99,7 @@ class Minimap(Widget):
     DEFAULT_CSS = "Minimap { width: 1; height: 1fr; }"
 
     class Jumped(Message):
-        """Request to show this line."""
+        """A request to show this line."""
 
         def __init__(self, line: int) -> None:
             super().__init__()
@@ -175,7 +175,7 @@ class Timeline(ReadingRows):
             self.row = row
 
     class Counted(Message):
-        """Request for the line counts of visible steps; answer with `set_line_counts`."""
+        """A request for the line counts of visible steps; answer with `set_line_counts`."""
 
         def __init__(self, steps: frozenset[int]) -> None:
             super().__init__()
@@ -185,7 +185,7 @@ class Timeline(ReadingRows):
         """The shown rows changed."""
 
     class Searching(Message):
-        """Request to enter a search text."""
+        """A request to enter a search text."""
 
     def __init__(
         self, minimap: Minimap, now: Callable[[], float] = time.time, *, id: str | None = None

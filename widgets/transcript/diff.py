@@ -329,7 +329,7 @@ def number_size(files: Sequence[DiffFile]) -> int:
 
 
 class LineDrawer:
-    """A renderer of a diff's parts in one width and palette; `number_size` is the width of line numbers."""
+    """A renderer of diff parts at one width, with one palette; `number_size` is the width of line numbers."""
 
     def __init__(self, width: int, palette: Palette, number_size: int, wide: WideRows) -> None:
         self._width = width

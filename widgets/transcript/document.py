@@ -72,14 +72,14 @@ class Heights:
             self._above.set(~at, height)
 
     def before(self, index: int) -> int:
-        """Return the rows of everything above `index`."""
+        """Return the number of rows above the item at `index`."""
         at = index - self._middle
         if at >= 0:
             return self._above.total + self._below.before(at)
         return self._above.total - self._above.before(-at)
 
     def find(self, row: int) -> tuple[int, int]:
-        """Return the index that holds `row`, and the row within it; beyond the end, one past the last index.
+        """Return the index of the item that holds `row`, and the row in it; past the end, one past the last.
 
         Items of height 0 are skipped.
         """
@@ -343,7 +343,7 @@ class Document:
         return self.first <= index < self.stop
 
     def entry(self, index: int) -> DocumentEntry:
-        """Return an item with its state, its fold up to date; an earlier item is fetched."""
+        """Return an item with its state, after updating whether it is folded; fetch it if not yet loaded."""
         if index < self.first:
             self.has(index)
         entry = self.entries[index]

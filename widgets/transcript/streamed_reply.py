@@ -18,7 +18,7 @@ from widgets.transcript.parts import AnswerItem, CallItem, Fold, Item, MarkupPar
 
 
 class OpenTail:
-    """The rows of the open block. In a fence only new lines are drawn."""
+    """The rows of the last block while it is incomplete. In a code fence only new lines are drawn."""
 
     def __init__(self, document: Document, splitter: BlockSplitter, index: int) -> None:
         self._document = document
@@ -27,7 +27,7 @@ class OpenTail:
         self.reset()
 
     def reset(self) -> None:
-        """Redraw from the start, after a new block or a change of width or palette."""
+        """Discard the drawn rows, because the block, width or palette has changed."""
         self._fence: FenceRenderer | None = None
         self._lines = 0
         self._strips: list[Strip] = []
@@ -138,7 +138,7 @@ class StreamedReply:
         return self._think(self._stretches[-1], live=True)
 
     def finish(self, text: str, reasoning: str, node: int) -> None:
-        """Complete the message: shown text is kept if it is equal, else replaced."""
+        """Complete the message: shown text is kept if it is equal, otherwise replaced."""
         self.flush()
         stretches, self._stretches = self._stretches, []
         same_text = _words(stretches, False) == clean(text).strip()

@@ -138,7 +138,7 @@ class Transcript(KeptRow, can_focus=True):
 
     @dataclass
     class Copied(Message, namespace="transcript"):
-        """Request to copy this text to the clipboard."""
+        """A request to copy this text to the clipboard."""
 
         text: str
         more: str = ""
@@ -146,13 +146,13 @@ class Transcript(KeptRow, can_focus=True):
 
     @dataclass
     class Opened(Message, namespace="transcript"):
-        """Request to show this item in full screen."""
+        """A request to show this item in full screen."""
 
         item: Item
 
     @dataclass
     class Placed(Message, namespace="transcript"):
-        """Request to show a message in the session's tree; 0 for the end."""
+        """A request to show `node` in the timeline; 0 means its end."""
 
         node: int
 
@@ -548,7 +548,7 @@ class Transcript(KeptRow, can_focus=True):
             self.post_message(self.Opened(item))
 
     def action_place(self) -> None:
-        """Request the tree position of the focused message, or of the nearest one before it."""
+        """Request to show the focused message, or the nearest one before it, in the timeline."""
         self.post_message(self.Placed(self.navigator.node()))
 
     def action_copy(self) -> None:

@@ -47,7 +47,7 @@ _LEAP_YEARS = (2000, 2004, 2008, 2012, 2016, 2020, 2024)
 
 @dataclass(frozen=True)
 class CronFields:
-    """A cron expression with five fields. `text` has single spaces and capital letters."""
+    """A cron expression with five fields. `text` is in upper case with single spaces."""
 
     text: str
 

@@ -143,7 +143,9 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
-    """Store a run for each due time that has begun, as waiting or skipped. Returns how many are waiting."""
+    """Store a run, waiting or skipped, for each due time that has passed, or one failed run if a job's times
+    cannot be computed; return how many are waiting.
+    """
     rows = connection.execute(
         f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()

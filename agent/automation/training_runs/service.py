@@ -174,7 +174,7 @@ class TrainingRun:
         return self.folder.name
 
     def record(self) -> dict[str, Any]:
-        """Return the record, as `interrupted` if the process died. Raises `ConfigError` if unreadable."""
+        """Return the record (state `interrupted` if the process died). Raises `ConfigError` if unreadable."""
         try:
             found = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):

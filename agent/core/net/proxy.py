@@ -162,8 +162,7 @@ async def offer(listener: socket.socket, port: int) -> None:
 async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
     """Pass every accepted connection to `take` until cancelled; then close the listener.
 
-    A connection is passed on in the step that accepts it. If it were returned from an await, a cancellation
-    at that moment would leak it.
+    It is passed on without an await after it is accepted, because a cancellation there would leak it.
     """
     with listener:
         while True:

@@ -17,7 +17,7 @@ _PAGES = 200
 
 
 def discard(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Remove a session and those of its subagents, and mark their nodes for deletion; return their ids.
+    """Remove a session and its subagents' sessions; mark their nodes for deletion; return the sessions' ids.
 
     Raises `NoSession` if it does not exist.
     """

@@ -409,7 +409,9 @@ class Store:
     async def extend_operation(
         self, session: str, number: int, label: str, after: SessionPlace
     ) -> Operation | None:
-        """Make the newest operation that is not undone end at `after`; return None if it is not `number`."""
+        """Extend operation `number` to `after` under a new label, and return it; None if it is not the newest
+        one still in effect. Undone operations can no longer be redone.
+        """
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
     async def undoable(self, session: str) -> Operation | None:

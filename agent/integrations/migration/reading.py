@@ -243,17 +243,17 @@ class ForeignNote:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRule:
-    """A permission rule, translated to the form of Hermes."""
+    """A permission rule of another agent, converted to Hermes's format."""
 
     rule: str
     verdict: RuleVerdict
     original: str
-    """The rule in the form of the other agent."""
+    """The rule in the other agent's format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All data found of one agent."""
+    """All data found for one agent."""
 
     agent: str
     root: Path

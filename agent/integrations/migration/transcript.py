@@ -83,8 +83,8 @@ class TranscriptBuilder:
             self.describe(title=title)
 
     def user(self, text: str, created: float, parent: int | None = None) -> int | None:
-        """Add a message of the user; return the number of its node, or of its parent if the message is
-        empty.
+        """Add a user message and return its node number; for an empty text, return `parent`, by default the
+        newest node's number, or None if there is none.
         """
         if not text.strip():
             return self.last if parent is None else parent

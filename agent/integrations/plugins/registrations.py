@@ -92,12 +92,12 @@ class Registrations:
     skipped: tuple[SkippedPart, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form used in files and listings."""
+        """Return the registrations as JSON data, for files and listings."""
         return {each.name: [_plain(entry) for entry in getattr(self, each.name)] for each in fields(self)}
 
     @classmethod
     def of(cls, data: Any) -> Registrations:
-        """Return the result of `to_json` as an object. Raises `ValueError`, `KeyError` or `TypeError`."""
+        """Rebuild registrations from `to_json`'s result. Raises `ValueError`, `KeyError` or `TypeError`."""
         return cls(
             tools=tuple(RegisteredTool(**each) for each in data["tools"]),
             commands=tuple(RegisteredCommand(**each) for each in data["commands"]),
@@ -111,7 +111,7 @@ class Registrations:
         )
 
     def titles(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return the registered names by kind, without empty kinds, which are named in words for the user."""
+        """Return the registered names by kind, without empty kinds; the kinds are in words for the user."""
         kinds = (
             ("tools", tuple(each.name for each in self.tools)),
             ("slash commands", tuple(f"/{each.name}" for each in self.commands)),

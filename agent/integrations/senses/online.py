@@ -1,4 +1,4 @@
-"""Requests for images and to configured services, all through one `WebClient`."""
+"""Image downloads and requests to configured services, all through one `WebClient`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FormPart:
 
 
 class Online:
-    """Requests for images and to services."""
+    """Image downloads and requests to configured services."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client

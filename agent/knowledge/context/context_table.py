@@ -148,17 +148,17 @@ def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tu
 
 
 KEY = "project_files"
-"""The key for folder files in a result and in the data of its node."""
+"""The key for instruction files of folders, in a tool result and in the data of its node."""
 
 
 def in_view(path: Sequence[Node]) -> frozenset[Path]:
-    """Return the folders whose project files are in a result that is still sent in full."""
+    """Return the folders whose instruction files are in a tool result that is still sent in full."""
     return frozenset(Path(about["folder"]) for _node, abouts in folders_shown(path) for about in abouts)
 
 
 def folders_shown(path: Sequence[Node]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Yield each result that holds folder files and is still sent in full: its node id and a record of each
-    file.
+    """Yield the node id of each tool result still sent in full that includes instruction files of folders,
+    with a record of each file.
     """
     masked = masked_nodes(path)
     for node in iterate(path, "tool", start=sent_from(path)):

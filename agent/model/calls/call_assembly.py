@@ -28,7 +28,7 @@ UNNAMED = "unnamed"
 
 
 class JsonShape:
-    """Tracks whether a JSON text that arrives in pieces is complete, without parsing it repeatedly."""
+    """A check of whether JSON text that arrives in pieces is complete, without parsing it repeatedly."""
 
     _TOKEN = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 
@@ -85,7 +85,7 @@ class Assembled:
 
 
 class CallAssembler:
-    """Collects the pieces of all calls of one reply."""
+    """A collector of the pieces of all calls in one reply."""
 
     def __init__(self, tools: Sequence[ToolSpec], new_id: NewId) -> None:
         self._offered = tuple(tool.name for tool in tools)
@@ -108,7 +108,9 @@ class CallAssembler:
         return CallFragment(slot.number, slot.id, slot.name, arguments)
 
     def finish(self) -> Assembled:
-        """Return the calls in their order, with unique ids and JSON objects as arguments."""
+        """Return the calls in their order, with unique ids and JSON objects as arguments, together with the
+        repairs made and the calls that must not run.
+        """
         calls: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []

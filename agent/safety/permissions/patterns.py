@@ -42,7 +42,7 @@ class AddressPattern:
     """A URL glob: `*` matches within one segment of the path, `**` across segments.
 
     A pattern may be a host alone. A rule that allows then covers http and https on their default ports.
-    Raises `ValueError` whose text continues a sentence about the pattern.
+    Raises `ValueError` with a text that continues a sentence about the pattern.
     """
 
     def __init__(self, text: str) -> None:
@@ -60,7 +60,7 @@ class AddressPattern:
 
     @property
     def is_exact_place(self) -> bool:
-        """True if it names one IP address, or `localhost`, with scheme and port, without wildcards."""
+        """True if it gives http(s), an IP address or `localhost`, and a port; its path may have wildcards."""
         if self._scheme not in ("http", "https") or not self._port.isdigit():
             return False
         try:
@@ -151,7 +151,7 @@ _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
 class PathPattern:
-    """One compiled path pattern. Raises `ValueError` whose text continues a sentence about `text`."""
+    """One compiled path pattern. Raises `ValueError` with a text that continues a sentence about `text`."""
 
     def __init__(self, text: str, workspace: Path, home: Path) -> None:
         if not text or text.startswith("!") or "\0" in text:
@@ -295,7 +295,7 @@ _SYSTEM_FOLDERS = tuple(
 
 
 class CommandPattern:
-    """One compiled command pattern. Raises `ValueError` whose text continues a sentence about `text`."""
+    """One compiled command pattern. Raises `ValueError` with a text to continue a sentence about `text`."""
 
     def __init__(self, text: str, workspace: Path) -> None:
         words = _words(text)

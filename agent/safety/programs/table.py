@@ -194,7 +194,7 @@ def examples(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def families() -> tuple[Path, ...]:
-    """Return the paths of the program files that ship with Hermes."""
+    """Return the YAML files that ship with Hermes, each describing a family of programs."""
     return tuple(sorted(FOLDER.glob("*.yaml")))
 
 

@@ -475,7 +475,7 @@ class ShellReader(Protocol):
         ...
 
     def read_inside(self, node: Node) -> str | None:
-        """Read the commands inside words, such as substitutions; return an empty text."""
+        """Analyse commands in words, such as substitutions; return an empty text, as words print nothing."""
         ...
 
 

@@ -143,7 +143,7 @@ _ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
 
 
 def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -> list[str]:
-    """Return the known program texts that the interpreter `name` would run with these arguments."""
+    """Return the known pieces of source code that the interpreter `name` would run with these arguments."""
     found: list[str] = []
     operands = 0
     for place, argument in enumerate(arguments):
@@ -160,7 +160,7 @@ def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -
 
 
 def shell_texts(code: str, language: str = "") -> Iterator[str]:
-    """Yield the shell commands that a program text starts. `language` is the name of its interpreter."""
+    """Yield the shell commands that source code starts. `language` is the name of its interpreter."""
     for match in _CALL.finditer(code):
         yield _text(match[1])
     for match in _LIST_CALL.finditer(code):
@@ -171,7 +171,7 @@ def shell_texts(code: str, language: str = "") -> Iterator[str]:
 
 
 def deleted_trees(code: str) -> Iterator[str]:
-    """Yield the folders that a program text deletes with their content; `~` for the home folder."""
+    """Yield the folders that source code deletes with their content; `~` for the home folder."""
     for match in _DELETE_TREE.finditer(code):
         yield _text(match[1]) if match[1] else "~"
 

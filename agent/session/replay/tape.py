@@ -82,7 +82,7 @@ class Tape:
     def take_result(self, calls: set[str]) -> Node | None:
         """Return the next result of one of these calls; None if none comes before the next answer or turn.
 
-        Nodes before it are passed on first.
+        If there is one, move the position up to it; `pass_result` then moves past it.
         """
         place = self.at
         while place < len(self.nodes) and self.nodes[place].kind != "assistant":

@@ -70,8 +70,8 @@ def scan(
 
     `ours` is a folder that is not read: Hermes's own data. Placeholders of a sandbox count as missing.
     `units` are those known so far, because a damaged one cannot be recognised. Without `versions` neither
-    version control data nor the mode of `root` is read. With `watches` only those folders are read in which
-    something happened since the last scan with them; the result is the same.
+    version control data nor the mode of `root` is read. With `watches`, only folders changed since the last
+    such scan are read, if that suffices; the result is the same.
     """
     if watches is not None:
         dirty = watches.changed_folders()

@@ -36,7 +36,8 @@ _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
 
 
 def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bool:
-    """Return whether `path` has the same meaning at two times; False if that is unknown.
+    """Return whether a state file or database at `path` holds equivalent data in both versions, even if its
+    bytes differ; False if unknown.
 
     `kind` is the kind of its unit, `rest` its path in the unit. Blocking; never raises.
     """

@@ -71,7 +71,7 @@ class Reopening(NamedTuple):
 
 
 class ReadingConsole(Console):
-    """A console that reads lines at any time and numbers all choices."""
+    """A console that reads input continuously, even when no question is open, and numbers all choices."""
 
     numbers = True
 
@@ -116,7 +116,7 @@ class ReadingConsole(Console):
 
 
 class TurnSentence:
-    """Counts the calls of a turn for the sentence at its end."""
+    """A counter of a turn's calls, for the sentence at its end."""
 
     def __init__(self) -> None:
         self._calls: list[str] = []
@@ -290,7 +290,7 @@ def _steer(client: SessionClient, console: Console, text: str) -> None:
 
 
 class LoopView:
-    """Writes the answer to stdout as it arrives, and other events to stderr."""
+    """A view that writes the answer to stdout as it arrives, and other events to stderr."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -83,7 +83,7 @@ def _net(steps: Sequence[Step], paths: Container[str]) -> list[PathChange]:
 
 
 async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:
-    """Return the changed files that are not in `listed`, which lacks only ignored files."""
+    """Return the changed files that git ignores. `listed` holds all other changed files."""
     changes = await _files(history)
     return await _rows(
         history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]

@@ -133,7 +133,9 @@ def _save_picture(picture: FitPicture, folder: Path) -> Path:
 
 
 def show_images(app: AppContext, wanted: str) -> None:
-    """Choose how images in the conversation are drawn, by the setting `wanted` and the terminal."""
+    """Set how the conversation draws images, from the setting `wanted` and the terminal, and link its file
+    paths; redraw if the way of drawing changed.
+    """
     from app.tui.terminal.terminals import sixel_cell
     from widgets.pictures.shelf import Graphics, graphics_of
 

@@ -1,4 +1,4 @@
-"""The palette: all commands, those used last first, found by their names, words and descriptions."""
+"""The palette: all commands, most recently used first, found by their names, keywords and descriptions."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ async def warm_up(
     the first key press, those that parse shell commands.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set by the first
-    one. While `busy` returns True, for a first message being sent, imports wait up to `FIRST` seconds.
+    one. Imports wait, for at most `FIRST` seconds, while `busy` returns True: a first message is being sent.
     """
     end = time.monotonic() + FIRST
     while busy() and time.monotonic() < end:  # noqa: ASYNC110 - the request sets no event here

@@ -51,8 +51,7 @@ _GONE = select.POLLHUP | select.POLLERR
 
 
 class TtyOutput:
-    """Writes bytes to the terminal behind a descriptor. Callable from any thread; `write` never raises or
-    waits.
+    """A writer of bytes to the terminal behind a descriptor, for any thread; `write` never raises or waits.
 
     `lost` is called once, on the event loop, when the terminal has gone. `caught_up` is called whenever a
     terminal that stopped reading has taken all waiting bytes, but misses frames that were dropped.
@@ -216,8 +215,9 @@ def driver_with_output(
     """Return a subclass of `driver` that writes through a `TtyOutput`, so that it never waits for the
     terminal.
 
-    `answered` receives, in the thread that reads, the terminal's answers to queries from Hermes; `drawn`
-    transforms the output last. A driver without an input thread has no terminal and is returned unchanged.
+    `lost` is called when the terminal has gone, `caught_up` when delayed output has been written; `answered`
+    receives, in the thread that reads, the terminal's answers to queries from Hermes; `drawn` transforms the
+    output before it is written. A driver without an input thread has no terminal and is returned unchanged.
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
@@ -283,7 +283,7 @@ def driver_with_output(
 
 
 class ControlFilter(LineFilter):
-    """Removes terminal control characters from everything that is drawn.
+    """A filter that removes terminal control characters from everything that is drawn.
 
     Text is already cleaned when it comes in; this catches text that was missed. The filter does not change
     the width of a row: control characters count as zero cells, so they are not replaced.

@@ -165,11 +165,11 @@ class Connector(Protocol):
         ...
 
     def anchor(self, command: Sequence[str]) -> Channel:
-        """Start the machine or container and its one persistent program. Raises `ToolError`."""
+        """Start machine or container and one persistent program; return its channel. Raises `ToolError`."""
         ...
 
     def call(self, command: Sequence[str], *, pty: bool) -> Channel:
-        """Start a program. Raises `ToolError`."""
+        """Start a program there, and return its channel. Raises `ToolError`."""
         ...
 
     def explain(self, words: str) -> str:
@@ -190,7 +190,7 @@ _SHOWN = 300
 
 
 class Client:
-    """A local client program. `own` are the only variables that it gets."""
+    """A local client program. It gets the usual environment variables and those named in `own`."""
 
     def __init__(self, program: str, environ: Mapping[str, str], own: Sequence[str] = ()) -> None:
         self.program = program

@@ -107,7 +107,7 @@ def clean_data(data: Any, depth: int = 0) -> Any:
 
 
 def resource_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """Return the contents of a resource as a result; content that is not text is written to files."""
+    """Return the contents of a resource as a result; long text and other content are written to files."""
     contents = answer.get("contents") or []
     return parts_result([{"type": "resource", "resource": each} for each in contents], files)
 
@@ -122,7 +122,9 @@ def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
 
 
 def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
-    """Return the parts of an answer as one result, with a key for each kind of part."""
+    """Return the parts of an answer as one result, with a key for each kind of part; save images, sounds,
+    binary resources and long text in `files`. At most `MOST_PARTS` parts are included.
+    """
     texts: list[str] = []
     found: dict[str, list[Any]] = {}
     for part in parts[:MOST_PARTS]:

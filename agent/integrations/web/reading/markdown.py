@@ -273,7 +273,7 @@ def whole_text(part: Any, url: str = "") -> WholeText:
 
 
 def without_marks(content: str) -> str:
-    """Return Markdown without code blocks as approximate plain text."""
+    """Return Markdown as approximate plain text; it must contain no code blocks."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", content)
     text = re.sub(r"^\|.*\|$", lambda row: row[0].replace("<br>", " "), text, flags=re.MULTILINE)
     return re.sub(r"^[#>\-*+ |]+|[*`|]+", " ", text, flags=re.MULTILINE)

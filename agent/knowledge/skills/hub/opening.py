@@ -125,7 +125,7 @@ class FolderTree:
 
 
 def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False) -> TreeSource:
-    """Return a source for the skills in a folder; a relative path counts from `base`. Raises
+    """Return a source for skills in a folder; a relative path is relative to `base`. Raises
     `HubMissingError`.
     """
     text = path.removeprefix("file://")

@@ -29,7 +29,9 @@ def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
 
 
 def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, modified: int) -> None:
-    """Write these bytes into the existing file `name` in an open folder. Raises `OSError`."""
+    """Replace the content, mode and modification time of the existing file `name` in an open folder, keeping
+    its hard links. Raises `OSError`.
+    """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=folder)
     except PermissionError:

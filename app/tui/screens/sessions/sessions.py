@@ -341,7 +341,7 @@ _MONTH = 30 * 86_400
 
 
 class HitRows(RowList):
-    """The hits of one search, two lines each. Keys of the input field move the cursor here."""
+    """The hits of one search, two lines each. Keys pressed in the input field move the cursor here."""
 
     def __init__(self, now: Callable[[], float], moved: Callable[[], object]) -> None:
         super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=NOT_ASKED)

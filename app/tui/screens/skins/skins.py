@@ -176,7 +176,7 @@ class RoleList(RowList):
         return None if self.cursor is None else NAMES[self.cursor]
 
     def show(self, draft: SkinDraft, figures: dict[str, ContrastFinding]) -> None:
-        """Show the colours of a draft."""
+        """Show the colours of a draft and their contrast."""
         before = [self._row_state(role) for role in NAMES]
         self._draft, self._figures = draft, figures
         for index, role in enumerate(NAMES):
