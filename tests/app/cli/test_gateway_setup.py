@@ -172,6 +172,7 @@ def test_a_messenger_whose_extra_is_missing_keeps_no_other_from_running(
         ready("http://here")
 
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setenv("HERMES_WEBHOOK_SECRET", "secret")
     monkeypatch.setattr("app.cli.extend.extras.is_installed", lambda name: name != "telegram")
     monkeypatch.setattr("app.service.service.run_service", run_service)
     args = argparse.Namespace(action="run", port=0, demo=True)
@@ -192,4 +193,4 @@ def test_a_messenger_that_lacks_settings_is_not_said_to_run(tmp_path: Path) -> N
     (home / "config.yaml").write_text("gateways: {email: {enabled: true}}\n")
     done = command.run("gateway", "run", env=command.environment(home, ""), cwd=tmp_path)
     assert done.returncode == 2 and done.stdout == ""
-    assert "gateways.email.imap_host" in done.stderr and "hermes gateway setup email" in done.stderr
+    assert "gateways.email.imap_host" in done.stderr and "gateway setup email`" in done.stderr
