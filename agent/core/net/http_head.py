@@ -24,7 +24,7 @@ _HOP = frozenset(
         *(b"host", b"http2-settings"),
     ]
 )
-"""Headers that concern only one connection, and `Host`, which is written anew."""
+"""Headers that concern only one connection, and `Host`, which is set for each request."""
 
 
 class RequestError(Exception):

@@ -308,7 +308,7 @@ def queue_node(
 
 
 def due_deliveries(c: Connection, gateway: str, now: float) -> list[Delivery]:
-    """Return the first waiting delivery of each place, unless it is to be retried later."""
+    """Return the first waiting delivery of each place, unless the time of its next try has not come yet."""
     rows = c.execute(
         "SELECT id, chat, thread, kind, body, state, message, session, node, tries, retry FROM deliveries "
         "WHERE gateway = ? AND state = 'waiting' ORDER BY id",

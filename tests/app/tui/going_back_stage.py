@@ -76,7 +76,7 @@ PLAN = RestorePlan(
 SMALL = RestorePlan(PLAN.root, 5, PLAN.items[3:5])
 
 
-async def merged(item: PlanItem) -> Merged | None:
+async def merge_conflict(item: PlanItem) -> Merged | None:
     """As the plan does it: one change of ours is taken back."""
     base, mine, theirs = (
         CONTENTS[each.digest or ""] for each in (item.taking_back[0].after, item.now, item.target) if each
@@ -94,11 +94,11 @@ class Objects(ObjectStore):
         return CONTENTS[digest]
 
 
-async def parted(item: PlanItem, merging: bool) -> DividedPath:
+async def divide(item: PlanItem, merging: bool) -> DividedPath:
     return hunk_restore.divide_path(item, Objects(), merging=merging)
 
 
-RESTORE = RestoreServices(FILES.describe_all, FILES.sides, merged, parted)
+RESTORE = RestoreServices(FILES.describe_all, FILES.sides, merge_conflict, divide)
 LIST = "# Shopping\n\n" + "".join(f"- {n} bags of rice\n" for n in range(40))
 BOUGHT = (
     LIST.replace("- 3 bags of rice\n", "- 3 bags of flour\n")

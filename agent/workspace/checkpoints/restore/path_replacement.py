@@ -460,7 +460,7 @@ class _Stayed:
 def with_times(
     root: Path, moves: Sequence[Move], known: Mapping[str, PathEntry | None], objects: ObjectStore
 ) -> list[Move]:
-    """Return the moves, each with the modification time that its file shall get. Blocking.
+    """Return the moves, each with the modification time for its file. Blocking.
 
     A restored file gets the current time if files that stay are newer, so that build tools rebuild from it.
     `known` are the states at the restored position of all paths changed since.

@@ -165,14 +165,14 @@ class HunkScreen(FileScreen):
     def __init__(
         self,
         change: FileDifferenceRow,
-        parted: DividedPath,
+        divided: DividedPath,
         taken: Collection[int],
         chosen: Callable[[frozenset[int]], object],
         words: PlanWords = RESTORE,
     ) -> None:
         self._words = words
         self._hunks = HunkRows(taken)
-        self._parted = parted
+        self._divided = divided
         super().__init__(change, rows=self._hunks)
         self._chosen = chosen
 
@@ -182,10 +182,10 @@ class HunkScreen(FileScreen):
     @work
     async def _load(self) -> None:
         name = shown_path(self._change.path)
-        self.show(await asyncio.to_thread(self._parted.hunks.diff, name), "")
+        self.show(await asyncio.to_thread(self._divided.hunks.diff, name), "")
 
     def title_note(self, happened: str) -> str:
-        return hunk_count_text(len(self._hunks.taken), len(self._parted.hunks), self._words)
+        return hunk_count_text(len(self._hunks.taken), len(self._divided.hunks), self._words)
 
     def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
         event.stop()
@@ -201,9 +201,9 @@ class RestoreServices:
     """Returns changes as rows with line counts."""
     sides: Callable[[PathChange], Awaitable[Sides]]
     """Returns both sides of a change."""
-    merged: Callable[[PlanItem], Awaitable[Merged | None]]
+    merge: Callable[[PlanItem], Awaitable[Merged | None]]
     """Merges both sides of a conflict; returns None if they cannot be merged."""
-    parted: Callable[[PlanItem, bool], Awaitable[DividedPath]]
+    divide: Callable[[PlanItem, bool], Awaitable[DividedPath]]
     """Splits a file, or with the flag its merge, into hunks. Raises `WholeError` if it cannot be split."""
 
 
@@ -266,8 +266,8 @@ class PlanRows(PointedRows):
         if self.omitted_folder(item):
             return Text("stays out with its folder", self.ink("warning"))
         if isinstance(choice, PartialRestore):
-            parted = self.parts.get(item.path)
-            of = f" of {len(parted.hunks):,}" if parted else ""
+            divided = self.parts.get(item.path)
+            of = f" of {len(divided.hunks):,}" if divided else ""
             return Text(f"{len(choice.hunks):,}{of} hunks", self.ink("accent"))
         if item.state == "change" and choice == "mine":
             return Text("stays as it is", self.ink("dim"))
@@ -404,13 +404,13 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         merging = self._list.way(item) == "merge"
         known = self._list.parts.get(item.path)
         if known is None or known.merging != merging:
-            known = self._list.parts[item.path] = await self._services.parted(item, merging)
+            known = self._list.parts[item.path] = await self._services.divide(item, merging)
             self._list.repaint()
         return known
 
     async def _load_merge(self, item: PlanItem) -> Merged | None:
         if item.path not in self._list.merges:
-            self._list.merges[item.path] = await self._services.merged(item)
+            self._list.merges[item.path] = await self._services.merge(item)
             self._list.repaint()
         return self._list.merges[item.path]
 
@@ -423,8 +423,8 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             return Content.assemble((out, "$warning"), f"\n{self.words.left_out}")
         choice = self._list.choice(item)
         if isinstance(choice, PartialRestore):
-            parted = self._list.parts.get(item.path)
-            of = len(parted.hunks) if parted else len(choice.hunks)
+            divided = self._list.parts.get(item.path)
+            of = len(divided.hunks) if divided else len(choice.hunks)
             some = hunk_count_text(len(choice.hunks), of, self.words)
             return Content.assemble((shown_path(item.path), "bold"), (f" · {some}:", "$text-muted"))
         if item.state == "change":
@@ -496,7 +496,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         item = self._list.items[event.index]
         change, *_ = await self._services.describe([restore_change(item)])
         try:
-            parted = await self._load_hunks(item)
+            divided = await self._load_hunks(item)
         except HermesError as error:
             diff, nothing = await self._difference(item)
             whole = isinstance(error, WholeError)
@@ -506,27 +506,27 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             return
 
         def take(taken: frozenset[int]) -> None:
-            self._take(item, parted, taken)
+            self._take(item, divided, taken)
 
         self.app.push_screen(
-            HunkScreen(change, parted, self._hunks_to_restore(item, parted), take, self.words)
+            HunkScreen(change, divided, self._hunks_to_restore(item, divided), take, self.words)
         )
 
-    def _hunks_to_restore(self, item: PlanItem, parted: DividedPath) -> Collection[int]:
+    def _hunks_to_restore(self, item: PlanItem, divided: DividedPath) -> Collection[int]:
         """Return the numbers of the hunks to restore."""
         choice = self._list.choice(item)
         if isinstance(choice, PartialRestore):
             return choice.hunks
-        return () if choice == "mine" else range(1, len(parted.hunks) + 1)
+        return () if choice == "mine" else range(1, len(divided.hunks) + 1)
 
-    def _take(self, item: PlanItem, parted: DividedPath, taken: frozenset[int]) -> None:
+    def _take(self, item: PlanItem, divided: DividedPath, taken: frozenset[int]) -> None:
         """Restore exactly the hunks `taken` of a file."""
         choice: Choice = "mine"
-        if len(taken) == len(parted.hunks):
-            choice = "merge" if parted.merging else "checkpoint"
+        if len(taken) == len(divided.hunks):
+            choice = "merge" if divided.merging else "checkpoint"
         elif taken:
-            choice = parted.part(taken)
-        self._list.parts[item.path] = parted
+            choice = divided.part(taken)
+        self._list.parts[item.path] = divided
         self._list.choices[item.path] = choice
         self._list.repaint()
         self._look(self._list.cursor)
