@@ -58,7 +58,7 @@ class Points:
 
 async def use(tmp_path: Path, *, deny: bool = False, **arguments: Any) -> tuple[dict[str, Any], FakeContext]:
     context = FakeContext(tmp_path, verdict=deny_all if deny else allow_all)
-    context.checkpoints = Points(context.workspace)  # type: ignore
+    context.checkpoints = Points(context.workspace)
     return json.loads(await call_tool("checkpoint", arguments, cast(Any, context))), context
 
 
@@ -100,14 +100,14 @@ async def test_a_restore_asks_for_exactly_what_it_changes(tmp_path: Path) -> Non
 async def test_a_restore_that_is_refused_does_nothing(tmp_path: Path) -> None:
     result, context = await use(tmp_path, deny=True, action="restore", name="start")
     assert result["status"] == "blocked"
-    assert isinstance(context.checkpoints, Points)  # type: ignore
-    assert context.checkpoints.calls == []  # type: ignore
+    assert isinstance(context.checkpoints, Points)
+    assert context.checkpoints.calls == []
 
 
 async def test_single_hunks_are_asked_for_with_their_file(tmp_path: Path) -> None:
     _, context = await use(tmp_path, action="restore", name="2", path="a", hunks=[1, 3])
-    assert isinstance(context.checkpoints, Points)  # type: ignore
-    assert context.checkpoints.calls == [("restore", "2", "a", "1", "3")]  # type: ignore
+    assert isinstance(context.checkpoints, Points)
+    assert context.checkpoints.calls == [("restore", "2", "a", "1", "3")]
     result, _ = await use(tmp_path, action="restore", name="2", hunks=[1])
     assert "Hunks are those of one file" in result["error"]
     result, _ = await use(tmp_path, action="restore", name="2", path="a", hunks=[0])

@@ -107,7 +107,7 @@ def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: t
     for row, strip in enumerate(picture.strips):
         read = terminal.decoded(strip)
         assert read.size == (small.columns * cell[0], cell[1])
-        assert read.getextrema()[3] == (255, 255), "a pixel was left out"  # type: ignore
+        assert read.getextrema()[3] == (255, 255), "a pixel was left out"
         after.paste(read.convert("RGB"), (0, row * cell[1]))
     wanted = before.resize(after.size, Image.Resampling.LANCZOS, reducing_gap=3.0)
     apart = ImageStat.Stat(ImageChops.difference(wanted, after)).mean

@@ -137,11 +137,11 @@ async def test_a_queue_is_edited_and_an_interrupt_leaves_it(tmp_path: Path) -> N
 
 async def test_a_message_that_is_stopped_at_once_asks_no_model(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([say("never")])) as made, remote(made) as client:
-        os.kill(client.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+        os.kill(client.pid, signal.SIGSTOP)
         turn = asyncio.ensure_future(client.run("Begin"))
         await asyncio.sleep(0)
         client.interrupt()
-        os.kill(client.pid, signal.SIGCONT)  # type: ignore[attr-defined]  # It reads both at once.
+        os.kill(client.pid, signal.SIGCONT)  # It reads both at once.
         assert (await turn).outcome == "interrupted"
         assert not made.server.requests
 

@@ -1,4 +1,3 @@
-# pyright: reportArgumentType=false
 """Every screen of the application over real data, and how each is opened."""
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
 def test_the_oldest_running_call_of_the_main_agent_is_named(all_: Fixture) -> None:
     def start(call: str, verb: str, **more: str) -> None:
         display = Display(verb, "x")
-        all_.bridge(ToolStarted(call=call, tool="t", arguments={}, display=display, **more))  # type: ignore
+        all_.bridge(ToolStarted(call=call, tool="t", arguments={}, display=display, **more))
 
     def end(call: str) -> None:
         all_.bridge(
@@ -277,7 +277,7 @@ def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_i
     all_: Fixture,
 ) -> None:
     for cause, said in (("auth", "access refused"), ("bad_request", "no answer")):
-        all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))  # type: ignore
+        all_.bridge(TurnEnded(outcome="failed", error="No.", exit_code=3, cause=cause, **ENDED))
         assert all_.bridge.state.trouble == said
 
 

@@ -181,7 +181,7 @@ def form() -> FormAsked:
 
 
 async def opened(app: Staged, pilot: Pilot[Any], stand: Stand) -> ServersScreen:
-    screen = ServersScreen(stand, ServerFile(Home(Path()), Path()))  # type: ignore[arg-type]
+    screen = ServersScreen(stand, ServerFile(Home(Path()), Path()))
     app.push_screen(screen)
     await until(pilot, lambda: screen.is_mounted and screen.loaded, "the servers")
     return screen

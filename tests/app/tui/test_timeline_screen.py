@@ -66,7 +66,7 @@ async def staged(
     async with book.store:
         if build is not None:
             await build(book)
-        screen = TimelineScreen(book, at=at, now=lambda: NOW)  # type: ignore
+        screen = TimelineScreen(book, at=at, now=lambda: NOW)
         host = PageHost(lambda: screen)
         async with host.run_test(size=size) as pilot:
             await until(pilot, lambda: screen.complete)
@@ -278,7 +278,7 @@ def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, siz
         async with book.store:
             if build is not None:
                 await build(book)
-            screen = TimelineScreen(book, now=lambda: NOW)  # type: ignore
+            screen = TimelineScreen(book, now=lambda: NOW)
             host.push_screen(screen)
             await until(pilot, lambda: screen.complete)
             await settled(pilot)

@@ -132,7 +132,7 @@ async def test_the_complete_message_takes_the_place_of_what_streamed(streamed):
             "▸ Thought for a moment",
             "The answer.",
         ]
-        assert host.transcript.document.entries[0].item.text == "hm and so on"  # type: ignore
+        assert host.transcript.document.entries[0].item.text == "hm and so on"
 
 
 async def test_a_cut_reply_stays_and_the_next_one_comes_below():
@@ -244,7 +244,7 @@ async def test_a_notice_with_something_behind_it_opens_by_key_and_click_and_is_b
         await pilot.press("o", "G")
         assert "more characters; opened in full, all of it is there" in host.screen_text()
         await pilot.pause()
-        assert source_of(host.opened[0]) == f"Made room.\n\n{detail}"  # type: ignore
+        assert source_of(host.opened[0]) == f"Made room.\n\n{detail}"
         await pilot.press("space")
         at = next(y for y, row in enumerate(host.rows()) if "▸ Made room." in row)
         await pilot.click(offset=(10, at))
@@ -451,7 +451,7 @@ async def test_another_look_draws_everything_anew():
         host.transcript.use(Palette(skin))
         assert [row.replace("❯", "$") for row in before] == host.rows()
         for y in range(24):
-            grounds = {run.style.bgcolor.name for run in host.transcript.render_line(y) if run.style}  # type: ignore
+            grounds = {run.style.bgcolor.name for run in host.transcript.render_line(y) if run.style}
             assert "#14161b" not in grounds
 
 
@@ -519,8 +519,8 @@ async def test_a_screen_is_told_of_every_key():
     host = Host()
     async with host.run_test(size=(80, 24)):
         bindings = host.transcript.BINDINGS
-        assert all(binding.id and binding.id.startswith("transcript.") for binding in bindings)  # type: ignore
-        assert len({binding.id for binding in bindings}) == len(bindings)  # type: ignore
+        assert all(binding.id and binding.id.startswith("transcript.") for binding in bindings)
+        assert len({binding.id for binding in bindings}) == len(bindings)
 
 
 async def test_a_click_on_the_word_copy_beside_code_copies_it() -> None:
